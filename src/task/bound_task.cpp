@@ -62,9 +62,9 @@ double bytes_of(const BoundTask& task, const std::string& name, DType dtype) {
 
 /// Ops whose results may all be elements of an operand, hanging on their values: in place, a kernel
 /// need not write what does not change.
-constexpr std::array<std::string_view, 14> kChoosing = {
-    "where", "clamp", "relu",       "leaky_relu", "prelu", "elu",    "hardtanh",
-    "max",   "min",   "hardshrink", "abs",        "sort",  "cummax", "cummin"};
+constexpr std::array<std::string_view, 16> kChoosing = {
+    "where", "clamp",      "relu", "leaky_relu", "prelu",  "elu",    "hardtanh",    "max",
+    "min",   "hardshrink", "abs",  "sort",       "cummax", "cummin", "scatter_max", "scatter_min"};
 
 /// Elements of its result that a node need not write, if it leaves `untouched` of them in any case.
 std::int64_t unwritten(const BoundTask& task, std::size_t node, std::int64_t untouched) {

@@ -20,7 +20,7 @@ constexpr int kLeastIntegerBits = 2;
 constexpr double kWideReach = 0x1p96;
 /// Ops beside those that only move whose results are elements of their inputs, up to the sign or to
 /// a rounding to another dtype, or constants.
-constexpr std::array<std::string_view, 40> kSelections = {"relu",
+constexpr std::array<std::string_view, 44> kSelections = {"relu",
                                                           "abs",
                                                           "neg",
                                                           "clamp",
@@ -59,7 +59,11 @@ constexpr std::array<std::string_view, 40> kSelections = {"relu",
                                                           "all",
                                                           "adaptive_max_pool1d",
                                                           "adaptive_max_pool2d",
-                                                          "adaptive_max_pool3d"};
+                                                          "adaptive_max_pool3d",
+                                                          "segment_max",
+                                                          "segment_min",
+                                                          "scatter_max",
+                                                          "scatter_min"};
 /// Ops with jumps, on whose other side few elements may be: their errors are as large as the jump,
 /// and an RMS error says nothing.
 constexpr std::array<std::string_view, 15> kJumps = {"lt",   "le",    "gt",        "ge",    "eq",

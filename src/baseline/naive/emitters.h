@@ -47,6 +47,8 @@ LoopNest emit_transpose(const Site& site);
 
 LoopNest emit_scatter(const Site& site);
 LoopNest emit_segment_sum(const Site& site);
+LoopNest emit_segment_extremum(const Site& site);
+LoopNest emit_scatter_extremum(const Site& site);
 LoopNest emit_scatter_add(const Site& site);
 LoopNest emit_bincount(const Site& site);
 

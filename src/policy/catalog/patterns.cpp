@@ -37,7 +37,8 @@ constexpr const char* kOthersCan = "write the kernel by hand, or let a model wri
 /// On a GPU what is moved or summed is fp32, fp16 or bf16.
 bool fits_gpu(const Primitive& node) {
   const DType dtype = node.type.dtype;
-  const bool adds = node.kind == Kind::kSegments && (node.how == "add" || node.how == "bincount");
+  const bool adds = node.kind == Kind::kSegments &&
+                    (node.how == "add" || node.how == "bincount" || node.how.starts_with("scatter_"));
   if (node.kind == Kind::kApply || node.kind == Kind::kReduce) return !node.exact;
   return !adds && info(dtype).is_float && dtype != DType::kF64;
 }

@@ -123,6 +123,7 @@ TEST(Needs, OfSitesAtWhichInputsDoNotMatter) {
       {"cross_entropy", {{4, 1}, {4}}, {}, {Draw{}, Draw{.index_limit = 1}}},
       {"gather", {{1, 4}, {3}}, {}, {Draw{}, Draw{.index_limit = 1}}},
       {"scatter_add", {{1, 3}, {4}, {4, 3}}, {}, {Draw{}, Draw{.index_limit = 1}, Draw{}}},
+      {"scatter_max", {{1, 3}, {4}, {4, 3}}, {}, {Draw{}, Draw{.index_limit = 1}, Draw{}}},
       {"bincount", {{5}}, attrs({{"bins", 1}}), {Draw{.index_limit = 1}}},
       {"take_along", {{4, 1}, {4, 3}}, {}, {Draw{}, Draw{.index_limit = 1}}},
       {"take_along", {{1, 5}, {1, 9}}, {}, {Draw{}, Draw{.index_limit = 5}}},

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "tests/task/ops/harness.h"
 
 namespace lathe {
@@ -92,6 +94,45 @@ OpCase segment_sum(Shape x, std::int64_t segments) {
   return result;
 }
 
+OpCase segment_extremum(const char* op, Shape x, std::int64_t segments) {
+  const bool largest = std::string(op) == "segment_max";
+  const std::int64_t rows = x[0], width = element_count(x) / rows;
+  OpCase result = make_case(op, {std::move(x), {segments + 1}}, {}, [=](const auto& in, Summer&) {
+    auto out = in[0].data;
+    out.clear();
+    for (std::int64_t i = 0; i < segments * width; ++i) {
+      auto line = out;
+      line.clear();
+      const auto offset = [&](std::int64_t at) { return static_cast<std::int64_t>(in[1][at]); };
+      for (std::int64_t row = offset(i / width); row < offset(i / width + 1); ++row)
+        line.push_back(in[0][row * width + i % width]);
+      out.push_back(line.empty() ? 0
+                    : largest    ? *std::ranges::max_element(line)
+                                 : *std::ranges::min_element(line));
+    }
+    return out;
+  });
+  result.draws = {Draw{}, Draw{.index_limit = rows + 1, .order = Order::kOffsets}};
+  return result;
+}
+
+OpCase scatter_extremum(const char* op, Shape base, Shape index, Shape x) {
+  const bool largest = std::string(op) == "scatter_max";
+  const std::int64_t limit = base[0], width = element_count(base) / limit;
+  OpCase result =
+      make_case(op, {std::move(base), std::move(index), std::move(x)}, {}, [=](const auto& in, Summer&) {
+        auto out = in[0].data;
+        for (std::int64_t i = 0; i < in[2].size(); ++i) {
+          const auto row = static_cast<std::int64_t>(in[1][i / width]);
+          auto& there = out[static_cast<std::size_t>(row * width + i % width)];
+          there = largest ? std::max(there, in[2][i]) : std::min(there, in[2][i]);
+        }
+        return out;
+      });
+  result.draws = {Draw{}, Draw{.index_limit = limit}, Draw{}};
+  return result;
+}
+
 OpCase bincount(Shape index, int bins) {
   OpCase result =
       make_case("bincount", {std::move(index)}, attrs({{"bins", bins}}), [bins](const auto& in, Summer&) {
@@ -176,6 +217,10 @@ std::vector<OpCase> move_cases() {
       scatter({9}, 1),
       segment_sum({23, 4}, 5),
       segment_sum({60}, 3),
+      segment_extremum("segment_max", {23, 4}, 5),
+      segment_extremum("segment_min", {9}, 30),
+      scatter_extremum("scatter_max", {5, 3}, {9}, {9, 3}),
+      scatter_extremum("scatter_min", {3, 2, 4}, {4, 5}, {4, 5, 2, 4}),
       bincount({4, 6}, 30),
       copy("roll", {3, 5}, attrs({{"shift", 2}}), 15,
            [](std::int64_t i) { return i / 5 * 5 + (i % 5 + 3) % 5; }),

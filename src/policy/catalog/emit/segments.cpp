@@ -61,6 +61,39 @@ for (int64_t at = item * $block; at < min((item + 1) * $block, int64_t{$n}); ++a
 }
 )";
 
+/// The largest or smallest of what goes to a row is found by one thread.
+constexpr std::string_view kExtremumOfRows = R"(
+const int64_t* const first = reinterpret_cast<const int64_t*>($scratch);
+copy_row($y + item * $inner, $base + item * $inner, $inner);
+for (int64_t i = first[item]; i < first[item + 1]; ++i) {
+  const auto* const x = $x + first[$rows + 1 + i] * $inner;
+  for (int64_t k = 0; k < $inner; ++k) {
+    const $computed value = static_cast<$computed>(x[k]), best = static_cast<$computed>($y[item * $inner + k]);
+    if (value $beats best || value != value) $y[item * $inner + k] = x[k];
+  }
+}
+)";
+
+/// A segment an item; lanes are columns.
+constexpr std::string_view kExtremumOfSegment = R"(
+const int64_t first = max(static_cast<int64_t>($offsets[item]), int64_t{0});
+const int64_t last = min(static_cast<int64_t>($offsets[item + 1]), int64_t{$rows});
+for (int64_t j = 0; j < $inner; j += kLanes) {
+  const maskv lanes = first_lanes($inner - j);
+  f32v best(first < last ? $start : 0.0f);
+  for (int64_t i = first; i < last; ++i) best = $join(best, load($x + i * $inner + j, lanes));
+  store($y + item * $inner + j, best, lanes);
+}
+)";
+/// A segment of single elements an item; lanes are its rows.
+constexpr std::string_view kExtremumOfElements = R"(
+const int64_t first = max(static_cast<int64_t>($offsets[item]), int64_t{0});
+const int64_t last = min(static_cast<int64_t>($offsets[item + 1]), int64_t{$rows});
+f32v best(first < last ? $start : 0.0f);
+for (int64_t i = first; i < last; i += kLanes) best = $join(best, load($x + i, first_lanes(last - i), $start));
+$y[item] = $reduce(best);
+)";
+
 /// A segment an item; lanes are columns.
 constexpr std::string_view kSegment = R"(
 const int64_t first = static_cast<int64_t>($offsets[item]);
@@ -130,6 +163,26 @@ Status emit_segment_sum(const Site& site, Program& program) {
   return Ok{};
 }
 
+Status emit_segment_extremum(const Site& site, Program& program) {
+  const Primitive& node = site.node();
+  const Lines from = lines_along(site.shape_of_input(0), 0);
+  const bool largest = node.how == "segment_max";
+  Holes fields = {{"y", program.parameter(node.out)},
+                  {"x", program.parameter(node.in[0])},
+                  {"offsets", program.parameter(node.in[1])},
+                  {"rows", from.extent.to_string()},
+                  {"inner", factor(from.inner)},
+                  {"join", largest ? "max" : "min"},
+                  {"reduce", largest ? "reduce_max" : "reduce_min"},
+                  {"start", largest ? "-__builtin_inff()" : "__builtin_inff()"}};
+  program.add_work(copying_work(site));
+  program.launch({.name = site.prefix + "_segments",
+                  .items = node.type.shape[0],
+                  .written = {program.buffer(node.out)},
+                  .body = expand(is_one(from.inner) ? kExtremumOfElements : kExtremumOfSegment, {}, fields)});
+  return Ok{};
+}
+
 /// A type that takes any number of terms; whole numbers may wrap around.
 std::string wide_type(DType dtype) {
   if (!info(dtype).is_float) return "int64_t";
@@ -150,18 +203,44 @@ int choose_shares(const Site& site, const Expr& items, const Expr& table) {
   return site.knob("shares", allowed, usual);
 }
 
+/// Scratch with the items in the order of their places, behind where each place's begin.
+std::string grouped_items(const Site& site, Program& program, const Lines& to, const Expr& items) {
+  const std::string scratch =
+      program.scratch(site.prefix + "_order", Expr::constant(2) * (to.extent + Expr::constant(1) + items));
+  program.launch({.name = site.prefix + "_group",
+                  .items = Expr::constant(1),
+                  .written = {scratch},
+                  .body = expand(kGroupRows, {{"indices", program.parameter(site.node().in[1])},
+                                              {"n", items.to_string()},
+                                              {"scratch", "p_" + scratch},
+                                              {"rows", factor(to.extent)}})});
+  return scratch;
+}
+
+Status emit_scatter_extremum(const Site& site, Program& program) {
+  const Primitive& node = site.node();
+  const Lines to = lines_along(node.type.shape, 0);
+  program.add_work(copying_work(site));
+  const std::string scratch = grouped_items(site, program, to, product(site.shape_of_input(1)));
+  program.launch({.name = site.prefix + "_extrema",
+                  .items = to.extent,
+                  .written = {program.buffer(node.out)},
+                  .body = expand(kExtremumOfRows, {{"scratch", "p_" + scratch},
+                                                   {"rows", factor(to.extent)},
+                                                   {"inner", factor(to.inner)},
+                                                   {"x", program.parameter(node.in[2])},
+                                                   {"y", program.parameter(node.out)},
+                                                   {"base", program.parameter(node.in[0])},
+                                                   {"beats", node.how == "scatter_max" ? ">" : "<"},
+                                                   {"computed", exact_type(node.type.dtype)}})});
+  return Ok{};
+}
+
 void add_by_rows(const Site& site, Program& program, const Lines& to, const Expr& items) {
   const Primitive& node = site.node();
   const std::string sum = wide_type(node.type.dtype);
-  const std::string scratch =
-      program.scratch(site.prefix + "_order", Expr::constant(2) * (to.extent + Expr::constant(1) + items));
+  const std::string scratch = grouped_items(site, program, to, items);
   const Holes shared = {{"scratch", "p_" + scratch}, {"rows", factor(to.extent)}};
-  program.launch(
-      {.name = site.prefix + "_group",
-       .items = Expr::constant(1),
-       .written = {scratch},
-       .body = expand(kGroupRows, {{"indices", program.parameter(node.in[1])}, {"n", items.to_string()}},
-                      shared)});
   program.launch({.name = site.prefix + "_add_rows",
                   .items = to.extent,
                   .written = {program.buffer(node.out)},
@@ -234,6 +313,8 @@ Status emit_scatter_add(const Site& site, Program& program) {
 Status emit_segments(const Site& site, Program& program) {
   program.add_pattern("segments");
   const std::string& how = site.node().how;
+  if (how.starts_with("segment_")) return emit_segment_extremum(site, program);
+  if (how.starts_with("scatter_")) return emit_scatter_extremum(site, program);
   if (how == "add" || how == "bincount") return emit_scatter_add(site, program);
   return how == "scatter" ? emit_scatter(site, program) : emit_segment_sum(site, program);
 }

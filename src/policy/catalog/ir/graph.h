@@ -28,10 +28,10 @@ enum class Kind {
               ///< times what was before
   kSort,      ///< "values" or "places" in order along axes[0], the last one first if reverse
   kPermute,   ///< output axis i is input axis axes[i]
-  kSegments,  ///< along the first axis: "scatter" of in[2] to in[1], or "add" of it there; "sum" between
-              ///< offsets in[1]; "bincount" of in[0]
-  kMove,      ///< along axes[0]: "concat", "slice", "pad" and "roll" by offsets, "flip", "gather" by in[1],
-              ///< "take_along" by each line's own in[1]
+  kSegments,  ///< along the first axis: "scatter" of in[2] to in[1], or "add", "scatter_max", "scatter_min"
+              ///< of it there; "sum", "segment_max", "segment_min" between offsets in[1]; "bincount" of in[0]
+  kMove,  ///< along axes[0]: "concat", "slice", "pad" and "roll" by offsets, "flip", "gather" by in[1],
+          ///< "take_along" by each line's own in[1]
 };
 
 /// A C expression from the names of its operands.

@@ -38,13 +38,17 @@ bool takes(const NodeDecl& node, DType dtype) {
 
 /// Operands that say where, not what.
 bool is_index_of(const NodeDecl& node, std::size_t operand) {
-  static constexpr std::array<std::pair<std::string_view, std::size_t>, 11> kIndices = {
+  static constexpr std::array<std::pair<std::string_view, std::size_t>, 15> kIndices = {
       {{"gather", 1},
        {"embedding", 1},
        {"take_along", 1},
        {"scatter", 1},
        {"scatter_add", 1},
+       {"scatter_max", 1},
+       {"scatter_min", 1},
        {"segment_sum", 1},
+       {"segment_max", 1},
+       {"segment_min", 1},
        {"grouped_matmul", 2},
        {"bincount", 0},
        {"nll_loss", 1},

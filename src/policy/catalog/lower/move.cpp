@@ -127,7 +127,7 @@ bool lower_move(Lowering& to) {
   if (op == "concat" || op == "flip") return to.add(move(to, op, to.axis("axis", -1)), true), true;
   if (op == "gather" || op == "embedding") return to.add(move(to, "gather", to.axis("axis", 0)), true), true;
   if (op == "tile" || op == "repeat_interleave") return lower_repeat(to, op != "tile");
-  if (op.starts_with("scatter") || op == "segment_sum" || op == "bincount") {
+  if (op.starts_with("scatter") || op.starts_with("segment_") || op == "bincount") {
     const std::string how = op == "segment_sum" ? "sum" : op == "scatter_add" ? "add" : op;
     to.add({.kind = Kind::kSegments, .out = {}, .in = to.node().in, .type = {}, .how = how}, true);
     return true;

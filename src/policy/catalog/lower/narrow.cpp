@@ -56,7 +56,7 @@ class Widener {
 
   /// The narrow type of all that the node only moves.
   std::optional<DType> moved_type(const Primitive& node) const {
-    const bool scatters = node.kind == Kind::kSegments && node.how == "scatter";
+    const bool scatters = node.kind == Kind::kSegments && node.how.starts_with("scatter");
     const bool sorts = node.kind == Kind::kSort && node.how == "values";
     const bool chooses = node.kind == Kind::kWindows && node.how == "first";
     if (!scatters && !sorts && !chooses && node.kind != Kind::kMove && node.kind != Kind::kPermute)
