@@ -164,6 +164,31 @@ TEST_F(CudaCatalogTest, TheNaiveBuildKnowsHalfPrecision) {
   }
 }
 
+/// Tensors of 8 bits are read, moved and written; products take copies.
+TEST_F(CudaCatalogTest, TensorsOf8BitsCompile) {
+  for (const std::string dtype : {"fp8e4m3", "fp8e5m2"})
+    for (const std::string& graph :
+         {"a = cast(x, dtype = \"fp32\")\ns = softmax(a)\nc = clamp(s, high = 448)\n"
+          "y = cast(c, dtype = \"" +
+              dtype + "\")",
+          std::string("t = transpose(x)\nm = reduce_max(t, axis = 0)\ny = relu(m)"),
+          std::string("y = matmul(x, x, transpose_b = true, out_dtype = \"fp32\")")}) {
+      const auto task = parse_task(
+          "name = \"eight_bits\"\ndims = [\"n\"]\ntensor = [{ name = \"x\", dtype = \"" + dtype +
+              "\", shape = [\"n\", \"n\"] }]\ngraph = '''\n" + graph + "\n'''\nshape = [{ n = 512 }]\n",
+          "eight_bits.toml");
+      ASSERT_TRUE(task.ok()) << task.error().to_string();
+      const auto naive = naive_candidate(*task, Dialect::kCuda);
+      ASSERT_TRUE(naive.ok()) << naive.error().to_string();
+      EXPECT_EQ(try_out(naive->text, *task, Notes::kAny), "") << graph;
+      const auto lowered = catalog::lower_for(*task, {.cuda = true});
+      ASSERT_TRUE(lowered.ok()) << lowered.error().to_string();
+      const auto emission = catalog::compile(*lowered, {}, nullptr, {.cuda = true});
+      ASSERT_TRUE(emission.ok()) << emission.error().to_string();
+      EXPECT_EQ(try_out(emission->text, *task, Notes::kSpills), "") << graph;
+    }
+}
+
 /// Ops for which the catalogue has no pattern, so that no shipped task has them.
 TEST_F(CudaCatalogTest, TheNaiveBuildOfOrdersCompiles) {
   for (const std::string dtype : {"fp32", "fp16", "int8"})

@@ -128,6 +128,19 @@ inline std::vector<TaskSpec> op_tasks(const std::string& dtype = "fp32") {
                                            ", dtype = \"int64\", role = \"index\", gen = { kind = \"index\", "
                                            "limit = \"100 * n\", order = \"offsets\" }"),
        "e = exp(x)\ns = segment_sum(e, o)\ny = log1p(s)"},
+      {"largest_of_segments",
+       plain("x") +
+           plain("o", "[\"k + 1\"]",
+                 ", role = \"index\", gen = { kind = \"index\", limit = \"m\", order = \"offsets\" }"),
+       "e = neg(x)\ny = segment_max(e, o)"},
+      {"largest_of_places",
+       plain("x") + plain("i", "[\"m\"]", ", role = \"index\", gen = { kind = \"index\", limit = 7 }"),
+       "z = full(shape = [7, \"n\"], value = -2)\ny = scatter_max(z, i, x)"},
+      {"sampled_planes", plain("x", "[2, 3, \"m\", \"n\"]") + plain("g", "[2, \"n\", \"m\", 2]"),
+       "a = grid_sample(x, g)\nb = grid_sample(x, g, mode = \"nearest\", padding = \"border\")\ny = add(a, "
+       "b)"},
+      {"cubic_planes", plain("x", "[2, 3, \"m\", \"n\"]"),
+       "y = upsample_bicubic2d(x, size = [\"2 * m\", \"n + 5\"])"},
       {"segments",
        plain("x") +
            plain("o", "[\"k + 1\"]",

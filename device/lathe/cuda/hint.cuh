@@ -38,6 +38,11 @@ __device__ inline unsigned short fetch(const unsigned short* p, last_in_cache) {
   asm volatile("ld.global.L1::evict_last.L2::cache_hint.u16 %0, [%1], %2;" : "=h"(x) : "l"(p), "l"(last_policy()));
   return x;
 }
+__device__ inline unsigned char fetch(const unsigned char* p, last_in_cache) {
+  unsigned short x;
+  asm volatile("ld.global.L1::evict_last.L2::cache_hint.u8 %0, [%1], %2;" : "=h"(x) : "l"(p), "l"(last_policy()));
+  return static_cast<unsigned char>(x);
+}
 __device__ inline float2 fetch(const float2* p, last_in_cache) {
   float2 x;
   asm volatile("ld.global.L1::evict_last.L2::cache_hint.v2.f32 {%0, %1}, [%2], %3;"

@@ -28,6 +28,8 @@ template <>
 struct Access<4> { using Type = float; };
 template <>
 struct Access<2> { using Type = unsigned short; };
+template <>
+struct Access<1> { using Type = unsigned char; };
 
 /// kWidth adjacent elements.
 template <class T, int kWidth>

@@ -30,8 +30,8 @@ enum class Kind {
   kPermute,   ///< output axis i is input axis axes[i]
   kSegments,  ///< along the first axis: "scatter" of in[2] to in[1], or "add", "scatter_max", "scatter_min"
               ///< of it there; "sum", "segment_max", "segment_min" between offsets in[1]; "bincount" of in[0]
-  kMove,  ///< along axes[0]: "concat", "slice", "pad" and "roll" by offsets, "flip", "gather" by in[1],
-          ///< "take_along" by each line's own in[1]
+  kMove,      ///< along axes[0]: "concat", "slice", "pad" and "roll" by offsets, "flip", "gather" by in[1],
+              ///< "take_along" by each line's own in[1]
 };
 
 /// A C expression from the names of its operands.
