@@ -316,6 +316,23 @@ TEST(VectorOperations, PairsOfBf16AreMultipliedAlikeWithAndWithoutAnInstructionF
   }
 }
 
+/// Where the machine's own operations trap or are undefined.
+TEST(ExactOperations, TakeTheSmallestNumber) {
+  const SharedObject built(
+      "#include <lathe/cpu.h>\n"
+      "template <class T> bool right(T least, T minus_one) {\n"
+      "  return lathe::fmod(least, minus_one) == 0 && lathe::remainder(least, minus_one) == 0 && "
+      "lathe::abs(least) == least &&\n"
+      "         lathe::fmod(T(-7), T(3)) == -1 && lathe::remainder(T(-7), T(3)) == 2 && lathe::abs(T(-7)) == "
+      "7;\n"
+      "}\n"
+      "extern \"C\" int64_t words(int64_t minus_one) {\n"
+      "  return right<int32_t>(INT32_MIN, static_cast<int32_t>(minus_one)) && right<int64_t>(INT64_MIN, "
+      "minus_one);\n"
+      "}\n");
+  EXPECT_EQ(built.function<std::int64_t(std::int64_t)>("words")(-1), 1);
+}
+
 TEST(VectorOperations, TransposeBlocksOfAnySize) {
   const int lanes = static_cast<int>(library().function<std::int64_t()>("lanes")());
   for (int rows = 1; rows <= lanes; ++rows) {

@@ -18,17 +18,23 @@ template <Whole T>
 inline T min(T a, T b) {
   return a < b ? a : b;
 }
-template <Whole T>
-inline T abs(T x) {
-  return x < 0 ? -x : x;
+/// The smallest number stays as it is.
+inline int32_t bitwise_negated(int32_t x) { return static_cast<int32_t>(0u - static_cast<uint32_t>(x)); }
+inline int64_t bitwise_negated(int64_t x) {
+  return static_cast<int64_t>(uint64_t{0} - static_cast<uint64_t>(x));
 }
 template <Whole T>
+inline T abs(T x) {
+  return x < 0 ? bitwise_negated(x) : x;
+}
+/// Of the smallest number by -1 the machine's division traps.
+template <Whole T>
 inline T fmod(T a, T b) {
-  return a % b;
+  return b == -1 ? 0 : a % b;
 }
 template <Whole T>
 inline T remainder(T a, T b) {
-  const T r = a % b;
+  const T r = fmod(a, b);
   return r != 0 && (r < 0) != (b < 0) ? r + b : r;
 }
 template <Whole T, class U>

@@ -14,6 +14,8 @@ namespace {
 
 /// A mutant whose error is below this share of the tolerance counts as an equivalent computation.
 constexpr double kEquivalentRatio = 1e-3;
+/// Up to here a double, and so the reference, holds every integer.
+constexpr double kExactIntegers = 0x1p53;
 /// An output is almost constant if this share of its elements lies within kConstantReach of their
 /// median.
 constexpr double kConstantShare = 0.98;
@@ -218,6 +220,7 @@ class Linter {
     Rng rng(seed_.derive("rounded runs"));
     for (const Sample& sample : cases_) {
       LATHE_TRY(const auto values, rounded_run(task_, sample, rng));
+      check_whole_numbers(values, sample.distribution);
       for (const Expected& expected : sample.expected) {
         if (expected.compare != CompareKind::kBound) continue;
         const Comparison result = judge(expected, values.at(expected.name).data);
@@ -230,6 +233,26 @@ class Linter {
       }
     }
     return Ok{};
+  }
+
+  /// Beyond its dtype's range a whole number is nothing that kernels agree on, and beyond 2^53 the
+  /// reference does not hold it.
+  void check_whole_numbers(const std::map<std::string, Value>& values, Distribution distribution) {
+    for (const NodeDecl& node : spec_.nodes) {
+      const DTypeInfo& type = info(node.type.dtype);
+      if (type.is_float) continue;
+      const double most = std::min(type.largest, kExactIntegers);
+      double largest = 0;
+      for (const double x : values.at(node.out).data)
+        largest = std::max(largest, std::fabs(x + (x < 0 ? 1 : 0)));
+      if (largest <= most || !out_of_range_.insert(node.out).second) continue;
+      fatal("whole_numbers",
+            fmt::format("{} reaches {:g} on {} inputs, beyond {}: declare inputs with gen = {{ kind = "
+                        "\"uniform\", low = ..., high = ... }} that keep it within",
+                        node.out, largest, name(distribution),
+                        most < type.largest ? "2^53, up to which the reference is exact"
+                                            : "what " + std::string(type.name) + " holds"));
+    }
   }
 
   /// Changing one input's data must change some output beyond its tolerance.
@@ -266,8 +289,9 @@ class Linter {
   const TaskSpec& spec_;
   const Reference& reference_;
   const Seed& seed_;
-  std::vector<Sample> cases_;    ///< one a distribution, kNormal first
-  std::vector<Sample> repeats_;  ///< kNormal with other seeds
+  std::set<std::string> out_of_range_;  ///< nodes of whole numbers that are reported
+  std::vector<Sample> cases_;           ///< one a distribution, kNormal first
+  std::vector<Sample> repeats_;         ///< kNormal with other seeds
   LintReport report_;
 };
 

@@ -151,6 +151,21 @@ TEST(Lint, TakesOutputsOfEightBits) {
   }
 }
 
+TEST(Lint, RefusesWholeNumbersThatTheReferenceDoesNotHold) {
+  const auto report_of = [](const std::string& dtype, const std::string& high) {
+    const std::string type =
+        "dtype = \"" + dtype + "\", gen = { kind = \"uniform\", low = 0, high = " + high + " }";
+    return lint_of(
+        task_of("name = \"products\"\ndims = [\"n\"]\ntensor = [{ name = \"x\", shape = [\"n\"], " + type +
+                " }, { name = \"b\", shape = [\"n\"], " + type +
+                " }]\ngraph = \"y = mul(x, b)\"\nshape = [{ n = 64 }]\n"));
+  };
+  EXPECT_THAT(fatal_checks(report_of("int64", "1000000000")), Contains("whole_numbers"));
+  EXPECT_THAT(fatal_checks(report_of("int32", "1000000000")), Contains("whole_numbers"));
+  EXPECT_THAT(fatal_checks(report_of("int64", "10000000")), IsEmpty());
+  EXPECT_THAT(fatal_checks(report_of("int32", "40000")), IsEmpty());
+}
+
 TEST(Lint, TakesQuantisedOutputs) {
   const LintReport report = lint_of(task_of(R"toml(
 name = "quantise"
