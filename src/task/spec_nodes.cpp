@@ -99,6 +99,10 @@ Status resolve_attr(const RawAttr& attr, const std::vector<AttrRule>& rules, con
   return Ok{};
 }
 
+constexpr const char* kNoSuchOp =
+    "docs/tasks.md lists all ops, and what common computations are made of; of what cannot be made of them, "
+    "write the reference in C++ (reference = \"native\")";
+
 Status resolve_op(const RawNode& raw, NodeDecl& node) {
   node.op = find_op(raw.op);
   if (node.op == nullptr) {
@@ -106,6 +110,7 @@ Status resolve_op(const RawNode& raw, NodeDecl& node) {
     for (const Op* op : all_ops()) names.emplace_back(op->name());
     std::string hint = hint_for_foreign_op(raw.op);
     if (hint.empty()) hint = did_you_mean(raw.op, names);
+    if (hint.starts_with("allowed")) hint = kNoSuchOp;
     return invalid(fmt::format("unknown op '{}'", raw.op), std::move(hint), raw.where);
   }
   const int count = static_cast<int>(raw.in.size());

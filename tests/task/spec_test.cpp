@@ -319,6 +319,16 @@ TEST(Shifts, ByAnInputNeedItsDeclaredRange) {
   EXPECT_EQ(error(", gen = { kind = \"zeros_ones\" }"), "none");
 }
 
+TEST(TaskSpec, AnOpLikeNoOtherIsToldWhereAllAre) {
+  const auto task = parse_task(
+      "name = \"f\"\ndims = [\"n\"]\ntensor = [{ name = \"x\", shape = [\"n\"] }]\ngraph = \"y = "
+      "hypergeometric(x)\"\nshape = [{ n = 4 }]\n",
+      "f.toml");
+  ASSERT_FALSE(task.ok());
+  EXPECT_THAT(task.error().hint, HasSubstr("docs/tasks.md"));
+  EXPECT_THAT(task.error().hint, HasSubstr("native"));
+}
+
 /// Hidden shapes may have any extent of the domain, however rarely it is drawn.
 TEST(TaskSpec, AnOpMustSuitTheEndsOfTheDomain) {
   const auto task = [](const std::string& domain) {
