@@ -136,6 +136,11 @@ inline std::vector<TaskSpec> op_tasks(const std::string& dtype = "fp32") {
       {"largest_of_places",
        plain("x") + plain("i", "[\"m\"]", ", role = \"index\", gen = { kind = \"index\", limit = 7 }"),
        "z = full(shape = [7, \"n\"], value = -2)\ny = scatter_max(z, i, x)"},
+      {"columns", plain("x", "[2, 3, \"m\", \"n\"]"),
+       "a = relu(x)\nc = unfold(a, kernel = [3, 2], padding = 1, stride = [1, 2])\ny = neg(c)"},
+      {"columns_and_back", plain("x", "[2, 3, \"m\", \"n\"]"),
+       "c = unfold(x, kernel = 3, padding = 2, dilation = 2)\ne = mul(c, c)\n"
+       "y = fold(e, kernel = 3, padding = 2, dilation = 2, size = [\"m\", \"n\"])"},
       {"sampled_planes", plain("x", "[2, 3, \"m\", \"n\"]") + plain("g", "[2, \"n\", \"m\", 2]"),
        "a = grid_sample(x, g)\nb = grid_sample(x, g, mode = \"nearest\", padding = \"border\")\ny = add(a, "
        "b)"},

@@ -61,6 +61,35 @@ inline void fill_row(T* to, V value, int64_t count) {
   if (i < count) store(to + i, f32v(value), first_lanes(count - i));
 }
 
+/// Which j of [0, count) lead to a place at + j * stride in [0, extent): [first, end).
+struct Hit {
+  int64_t first, end;
+};
+inline Hit hits(int64_t count, int64_t at, int64_t stride, int64_t extent) {
+  const int64_t first = min(at >= 0 ? int64_t{0} : cdiv(-at, stride), count);
+  return {first, max(first, min(extent > at ? cdiv(extent - at, stride) : int64_t{0}, count))};
+}
+/// to[j] = from[at + j * stride] where that lies in [0, extent), else 0.
+template <class T>
+inline void copy_every(T* to, const T* from, int64_t count, int64_t at, int64_t stride, int64_t extent) {
+  const Hit hit = hits(count, at, stride, extent);
+  fill_row(to, 0.0f, hit.first);
+  if (stride == 1)
+    copy_row(to + hit.first, from + at + hit.first, hit.end - hit.first);
+  else
+    for (int64_t j = hit.first; j < hit.end; ++j) to[j] = from[at + j * stride];
+  fill_row(to + hit.end, 0.0f, count - hit.end);
+}
+/// to[at + j * stride] += from[j] where that lies in [0, extent).
+inline void add_every(float* to, const float* from, int64_t count, int64_t at, int64_t stride,
+                      int64_t extent) {
+  const Hit hit = hits(count, at, stride, extent);
+  if (stride == 1)
+    for (int64_t j = hit.first; j < hit.end; ++j) to[at + j] += from[j];
+  else
+    for (int64_t j = hit.first; j < hit.end; ++j) to[at + j * stride] += from[j];
+}
+
 /// to[j] = from[at[j]]; NaN where that lies outside [0, extent).
 inline void gather_elements(float* to, const float* from, const int32_t* at, int64_t count, int64_t extent) {
   int64_t j = 0;

@@ -88,6 +88,14 @@ __device__ inline void take_elements(T* to, const T* from, const Index* at, int6
   for (int64_t j = team_thread(); j < count; j += kTeam)
     to[j] = at[j] >= 0 && at[j] < extent ? from[at[j] * stride + j * step] : T(__builtin_nanf(""));
 }
+/// to[j] = from[at + j * stride] where that lies in [0, extent), else 0.
+template <class T>
+__device__ inline void copy_every(T* to, const T* from, int64_t count, int64_t at, int64_t stride, int64_t extent) {
+  for (int64_t j = team_thread(); j < count; j += kTeam) {
+    const int64_t place = at + j * stride;
+    to[j] = place >= 0 && place < extent ? from[place] : T(0.0f);
+  }
+}
 template <class T>
 __device__ inline void fill_row(T* to, float value, int64_t count) {
   for (int64_t i = team_thread(); i < count; i += kTeam) to[i] = value;

@@ -194,6 +194,7 @@ void take_along(const Site& site, Program& program, Kernel& kernel) {
 
 Status emit_move(const Site& site, Program& program) {
   const Primitive& node = site.node();
+  if (node.how == "unfold") return emit_unfold(site, program);
   program.add_pattern("move");
   program.add_work(copying_work(site));
   Kernel kernel{.name = site.prefix + "_" + node.how,

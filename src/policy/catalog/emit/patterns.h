@@ -14,6 +14,8 @@ Status emit_pool(const Site& site, Program& program);
 Status emit_scan(const Site& site, Program& program);
 /// Copies: concat, slice, pad, flip, gather.
 Status emit_move(const Site& site, Program& program);
+Status emit_unfold(const Site& site, Program& program);
+Status emit_cpu_fold(const Site& site, Program& program);
 
 /// Linear interpolation along the axes behind the second, lanes along the output's rows.
 Status emit_resample(const Site& site, Program& program);

@@ -22,7 +22,7 @@ enum class Kind {
   kConvolve,  ///< sliding products over the last two axes, or three of rank 5; `window` says how
   kPool,      ///< sliding "max" or "mean" over the last two axes
   kWindows,   ///< "mean", "max" or "first" of the windows of axes[0] that make the result's extent of it,
-              ///< as long as each other or one longer
+              ///< as long as each other or one longer; "fold" of columns
   kResample,  ///< linear interpolation along the axes behind the second, at "pixels" or "corners"
   kScan,      ///< running "sum", "prod", "max" or "min" along axes[0]; "linear": in[0] is added to in[1]
               ///< times what was before

@@ -5,6 +5,8 @@
 namespace lathe::catalog {
 namespace {
 
+constexpr std::int64_t kMostTaps = 4096;
+
 /// Attribute values of the last `axes` of three axes; those before them are `absent`.
 std::array<std::int64_t, 3> per_axis(const Lowering& to, std::string_view name, int axes,
                                      std::vector<std::int64_t> fallback, std::int64_t absent) {
@@ -99,6 +101,26 @@ void lower_window(Lowering& to, const Window& window, int axes, const std::strin
   pool.in = {as_plane(to, node.in[0], axes)};
   const std::string y = to.add(pool, axes == 2);
   if (axes == 1) to.view(y, node.type.shape, true);
+}
+
+/// The columns of an image, or the image of columns, of which a fold adds no more to an element
+/// than a running sum may have.
+bool lower_columns(Lowering& to, bool fold) {
+  const NodeDecl& node = to.node();
+  Primitive columns{.kind = fold ? Kind::kWindows : Kind::kMove,
+                    .out = {},
+                    .in = node.in,
+                    .type = node.type,
+                    .how = node.op_name,
+                    .axes = {3}};
+  if (!fold) columns.axes = {2};
+  columns.window.kernel = per_axis(to, "kernel", 2, {1}, 1);
+  columns.window.stride = per_axis(to, "stride", 2, {1}, 1);
+  columns.window.padding = per_axis(to, "padding", 2, {0}, 0);
+  columns.window.dilation = per_axis(to, "dilation", 2, {1}, 1);
+  if (fold && columns.window.kernel[1] * columns.window.kernel[2] > kMostTaps) return false;
+  to.add(columns, true);
+  return true;
 }
 
 void lower_pool(Lowering& to, int axes, bool largest) {
@@ -212,6 +234,7 @@ bool lower_stencil(Lowering& to) {
            true);
     return true;
   }
+  if (op == "unfold" || op == "fold") return lower_columns(to, op == "fold");
   for (const int axes : {1, 2, 3}) {
     const std::string suffix = std::to_string(axes) + "d";
     if (op == "conv" + suffix) return lower_convolution(to, axes, false);

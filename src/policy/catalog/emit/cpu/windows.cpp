@@ -39,6 +39,7 @@ $copy($y + item * $inner, $x + (item / $out * $in + from) * $inner, $whole_inner
 
 Status emit_cpu_windows(const Site& site, Program& program) {
   const Primitive& node = site.node();
+  if (node.how == "fold") return emit_cpu_fold(site, program);
   const Lines from = lines_along(site.shape_of_input(0), node.axes[0]);
   const Lines to = lines_along(node.type.shape, node.axes[0]);
   const bool along_row = is_one(to.inner), first = node.how == "first";
