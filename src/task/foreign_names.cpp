@@ -139,9 +139,9 @@ constexpr std::array kOps = std::to_array<Hint>({
      "deform_conv2d mode lstm gru rnn lfilter biquad max_unpool2d ",
      kNative},
     {" dft ", "write matmul by the cosines and the sines of the angles, which cos and sin of iotas give"},
-    {" trace diagonal diag_embed ",
-     "reshape to [N * N] and gather(f, i) every N + 1 elements, i = mul(iota, full(value = N + 1)); diag "
-     "makes a matrix"},
+    {" trace diagonal ",
+     "write reshape to [N * N], pad(after = \"N\"), reshape to [N, N + 1] and slice(stop = 1)"},
+    {" diag_embed ", "write diag(x)"},
     {" celu ", "write scale(x, by = 1 / alpha), elu, and scale(by = alpha)"},
     {" threshold threshold_ ", "write gt(x, value = ...), then where(mask, x, full(value = ...))"},
     {" erfc ", "write erf(x), neg and add_scalar(by = 1), or erf's own tail in C++ (reference = \"native\")"},

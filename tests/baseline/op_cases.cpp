@@ -302,6 +302,11 @@ const std::vector<GraphCase>& op_cases() {
        "s = softplus(d)\ne = exp(w)\nf = mul(s, e)\ng = neg(f)\na = exp(g)\nb = mul(s, x)\ny = "
        "linear_scan(a, b, axis = 1)",
        "B = 2, L = 70, D = 5"},
+      {"running_sums_of_exponentials",
+       {"x: M, N"},
+       "a = logcumsumexp(x)\nb = logcumsumexp(x, axis = 0, reverse = true)",
+       "M = 7, N = 131",
+       {"a", "b"}},
       {"running_extrema",
        {"x: M, N"},
        "a = cummax(x)\nb = cummin(x, axis = 0)\nc = cummax(x, axis = 0, reverse = true)\nd = add(a, b)\ny = "
@@ -761,6 +766,25 @@ const std::vector<GraphCase>& op_cases() {
        "r = reshape(a, shape = [\"M\", 1, \"N\", 1])\ns = reshape(b, shape = [1, \"P\", 1, \"Q\"])\nm = "
        "mul(r, s)\ny = reshape(m, shape = [\"M * P\", \"N * Q\"])",
        "M = 3, N = 4, P = 5, Q = 2"},
+      {"diagonal_of_a_matrix",
+       {"x: N, N"},
+       "f = reshape(x, shape = [\"N * N\"])\np = pad(f, after = \"N\")\nq = reshape(p, shape = [\"N\", \"N + "
+       "1\"])\ny = slice(q, stop = 1)",
+       "N = 9"},
+      {"added_along_rows",
+       {"b: M, N", "i: M, K; role = \"index\"\ngen = { kind = \"index\", limit = \"N\" }", "x: M, K"},
+       "p = iota(shape = [\"M * N\"], dtype = \"int32\")\nq = reshape(p, shape = [\"M\", \"N\"])\n"
+       "r = slice(q, stop = 1)\nj = add(i, r)\nbf = reshape(b, shape = [\"M * N\"])\n"
+       "jf = reshape(j, shape = [\"M * K\"])\nxf = reshape(x, shape = [\"M * K\"])\n"
+       "s = scatter_add(bf, jf, xf)\ny = reshape(s, shape = [\"M\", \"N\"])",
+       "M = 5, N = 7, K = 19"},
+      {"short_time_fourier",
+       {"x: B, 1, 1, L", "w: 64, 1"},
+       "u = unfold(x, kernel = [1, 64], stride = [1, 16])\nf = mul(u, w)\nk = iota(shape = [33, 1], axis = "
+       "0)\nn = iota(shape = [64])\np = mul(k, n)\na = scale(p, by = -0.09817477042468103)\nc = cos(a)\n"
+       "s = sin(a)\nre = matmul(c, f)\nim = matmul(s, f)",
+       "B = 2, L = 161",
+       {"re", "im"}},
       {"experts_of_tokens",
        {"x: T, K", "l: T, E", "w: E, K, N"},
        "e = argmax(l)\no = argsort(e)\ns = gather(x, o)\nn = bincount(e, bins = \"E\")\nc = cumsum(n)\nz = "

@@ -141,6 +141,7 @@ inline std::vector<TaskSpec> op_tasks(const std::string& dtype = "fp32") {
       {"columns_and_back", plain("x", "[2, 3, \"m\", \"n\"]"),
        "c = unfold(x, kernel = 3, padding = 2, dilation = 2)\ne = mul(c, c)\n"
        "y = fold(e, kernel = 3, padding = 2, dilation = 2, size = [\"m\", \"n\"])"},
+      {"running_sums_of_exponentials", plain("x"), "y = logcumsumexp(x)"},
       {"sampled_planes", plain("x", "[2, 3, \"m\", \"n\"]") + plain("g", "[2, \"n\", \"m\", 2]"),
        "a = grid_sample(x, g)\nb = grid_sample(x, g, mode = \"nearest\", padding = \"border\")\ny = add(a, "
        "b)"},

@@ -59,6 +59,7 @@ constexpr std::array kEmitters = {
     Entry{"linear", emit_linear},
     Entry{"linear_scan", emit_linear_scan},
     Entry{"log_softmax", emit_log_softmax},
+    Entry{"logcumsumexp", emit_scan},
     Entry{"logsumexp", emit_logsumexp},
     Entry{"matmul", emit_matmul},
     Entry{"max_pool1d", emit_pool},

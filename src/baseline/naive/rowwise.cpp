@@ -202,11 +202,18 @@ LoopNest emit_scan(const Site& site) {
   const std::string last = factor(lines.length) + " - 1";
   fields.emplace_back("i", reverse ? last + " - k" : "k");
   const std::string start = site.in[0].at(lines.at(reverse ? "(" + last + ")" : "0"));
-  fields.emplace_back("start", extremum ? start : sum ? "0" : "1");
+  fields.emplace_back("start", op == "logcumsumexp" ? "-__builtin_inff()"
+                               : extremum           ? start
+                               : sum                ? "0"
+                                                    : "1");
   const std::string order = op == "cummax" ? ">" : "<";
-  const std::string join = extremum ? "running = next " + order + " running || next != next ? next : running;"
-                           : sum    ? "running += next;"
-                                    : "running *= next;";
+  const std::string join =
+      op == "logcumsumexp"
+          ? "const $type larger = lathe::max(running, next), apart = lathe::abs(running - next);\n"
+            "running = apart < __builtin_inff() ? larger + lathe::log1p(lathe::exp(-apart)) : larger;"
+      : extremum ? "running = next " + order + " running || next != next ? next : running;"
+      : sum      ? "running += next;"
+                 : "running *= next;";
   const bool in_parts = sum && needs_parts(site, lines.length);
   const std::string store = in_parts ? "$y = before + running;" : "$y = running;";
   const bool exclusive = site.attrs.flag("exclusive", false);

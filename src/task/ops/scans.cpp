@@ -2,6 +2,7 @@
 #include "task/ops/support/needs.h"
 #include "task/ops/support/rowwise.h"
 #include "task/ops/support/shape_rules.h"
+#include "task/ops/support/textbook.h"
 
 namespace lathe::ops {
 namespace {
@@ -39,10 +40,38 @@ void extremum_row(const RowView& row, const Numerics&) {
   }
 }
 
+/// log(sum exp(x)) of every prefix. One that is carried on by logaddexp rounds at every step what
+/// it hands on with its share of the sum; another adds up exponentials beside a maximum.
+void logcumsumexp_row(const RowView& row, const Numerics& numerics) {
+  const double u = numerics.unit_roundoff;
+  double total = 0, y = -std::numeric_limits<double>::infinity(), top = y, stepped = 0, carried = 0;
+  for (std::size_t i = 0; i < row.x.size(); ++i) {
+    const double x = row.x[i], before = y;
+    total += textbook_exp(x);
+    top = std::max(top, x);
+    const double larger = std::max(before, x), apart = std::fabs(before - x);
+    const bool alone = std::isinf(larger) || std::isinf(apart) || std::isnan(apart);
+    const double tail = alone ? 0 : std::log1p(std::exp(-apart));
+    y = larger + tail;
+    row.y[i] = numerics.textbook ? std::log(total) : y;
+    if (row.ey.empty()) continue;
+    const double kept = i == 0 ? 0 : std::min(1.0, std::exp(before - y));
+    const double lesser = alone ? 0 : std::exp(-apart) / (1 + std::exp(-apart));
+    carried = kept * carried + (1 - kept) * row.error_at(i);
+    const double step =
+        std::fabs(y) + kTranscendental * tail + lesser * (kTranscendental + (1 + kScaledArgument) * apart);
+    stepped = kept * stepped + u * (alone ? 0 : step);
+    const double summed = sum_factor(numerics, static_cast<double>(i + 1)) + 3 * std::fabs(top) +
+                          (kTranscendental + 2) * std::fabs(y - top) + 2 * std::fabs(y);
+    row.ey[i] = i == 0 ? row.error_at(0) : carried + stepped + u * summed + (u > 0 ? kFlush : 0);
+  }
+}
+
 struct Running {
   std::string_view name;
   void (*row)(const RowView&, const Numerics&);
   std::optional<double> start;  ///< of nothing; only what has one can be exclusive
+  bool float_only = false;
 };
 
 std::vector<AttrRule> rules(const Running& running) {
@@ -59,7 +88,7 @@ class Scan final : public NamedOp {
       : NamedOp({running.name, OpClass::kScan, 1, 1, rules(running)}), running_(running) {}
 
   Result<SymbolicType> infer(const InferContext& context) const override {
-    LATHE_CHECK_OK(check_numeric(context));
+    LATHE_CHECK_OK(running_.float_only ? check_float(context) : check_numeric(context));
     LATHE_TRY([[maybe_unused]] const auto axis, axis_attr(context.attrs, -1, context.in[0].shape.size()));
     return context.in[0];
   }
@@ -137,7 +166,8 @@ class Scan final : public NamedOp {
 void add_scans(OpList& list) {
   for (const Running& running : {Running{"cumsum", cumsum_row, 0}, Running{"cumprod", cumprod_row, 1},
                                  Running{"cummax", extremum_row<true>, std::nullopt},
-                                 Running{"cummin", extremum_row<false>, std::nullopt}})
+                                 Running{"cummin", extremum_row<false>, std::nullopt},
+                                 Running{"logcumsumexp", logcumsumexp_row, std::nullopt, true}})
     list.push_back(std::make_unique<Scan>(running));
 }
 

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <limits>
 
 #include "tests/task/ops/harness.h"
 
@@ -177,6 +178,21 @@ std::vector<OpCase> scan_cases() {
       if (i % 6 != 5) out[i] = std::min(out[i], out[i + 1]);
     return out;
   }));
+  for (const bool reverse : {false, true})
+    cases.push_back(make_case(
+        "logcumsumexp", {{3, 60}}, attrs({{"reverse", reverse}}), [reverse](const auto& in, Summer&) {
+          auto out = in[0].data;
+          using T = typename decltype(out)::value_type;
+          for (std::size_t row = 0; row < 3; ++row) {
+            T running = -std::numeric_limits<T>::infinity();
+            for (std::size_t k = 0; k < 60; ++k) {
+              T& here = out[row * 60 + (reverse ? 59 - k : k)];
+              const T larger = std::max(running, here), smaller = std::min(running, here);
+              here = running = larger + std::log1p(std::exp(smaller - larger));
+            }
+          }
+          return out;
+        }));
   cases.push_back(make_case("cumsum", {{4, 5}}, attrs({{"axis", 0}}), [](const auto& in, Summer&) {
     auto out = in[0].data;
     for (std::size_t i = 5; i < out.size(); ++i) out[i] += out[i - 5];
