@@ -4,15 +4,14 @@
 namespace lathe::ops {
 namespace {
 
-/// A running sum in fp64 would be no more exact than a kernel of fp64 may be.
 Bounded sum(const ReduceRow& row, const Attrs&, const Numerics& numerics) {
-  long double total = 0;
+  WideSum total;
   SumBound bound;
   for (std::size_t i = 0; i < row.x.size(); ++i) {
-    total += row.x[i];
+    total.add(row.x[i]);
     bound.add(row.x[i], row.error_at(i));
   }
-  return {static_cast<double>(total), bound.total(numerics), bound.terms(numerics)};
+  return {total.value(), bound.total(numerics), bound.terms(numerics)};
 }
 
 Bounded mean(const ReduceRow& row, const Attrs& attrs, const Numerics& numerics) {
@@ -56,13 +55,13 @@ Bounded standard_deviation(const ReduceRow& row, const Attrs& attrs, const Numer
 }
 
 Bounded l1_norm(const ReduceRow& row, const Attrs&, const Numerics& numerics) {
-  long double total = 0;
+  WideSum total;
   SumBound bound;
   for (std::size_t i = 0; i < row.x.size(); ++i) {
-    total += std::fabs(row.x[i]);
+    total.add(std::fabs(row.x[i]));
     bound.add(row.x[i], row.error_at(i));
   }
-  return {static_cast<double>(total), bound.total(numerics)};
+  return {total.value(), bound.total(numerics)};
 }
 
 /// The Euclidean norm; over all axes of a matrix, the Frobenius norm.

@@ -153,18 +153,18 @@ class SegmentSum final : public NamedOp {
       return out.data.assign(out.data.size(), std::numeric_limits<double>::quiet_NaN());
     const auto segments = static_cast<std::size_t>(site.out[0]), width = out.data.size() / segments;
     std::vector<SumBound> bounds(width);
-    std::vector<long double> totals(width);  // a running sum in fp64 would be no more exact than a kernel's
+    std::vector<WideSum> totals(width);
     for (std::size_t segment = 0; segment < segments; ++segment) {
       const auto begin = static_cast<std::size_t>(in[1]->data[segment]);
       const auto end = static_cast<std::size_t>(in[1]->data[segment + 1]);
       std::ranges::fill(bounds, SumBound{});
-      std::ranges::fill(totals, 0);
+      std::ranges::fill(totals, WideSum{});
       for (std::size_t row = begin; row + left_out < end; ++row)
         for (std::size_t i = 0; i < width; ++i) {
-          totals[i] += x.data[row * width + i];
+          totals[i].add(x.data[row * width + i]);
           bounds[i].add(x.data[row * width + i], x.error_at(row * width + i));
         }
-      for (std::size_t i = 0; i < width; ++i) out.data[segment * width + i] = static_cast<double>(totals[i]);
+      for (std::size_t i = 0; i < width; ++i) out.data[segment * width + i] = totals[i].value();
       for (std::size_t i = 0; i < width && !out.err.empty(); ++i)
         out.err[segment * width + i] = bounds[i].total(numerics);
       out.terms = std::max(out.terms, static_cast<double>(end - begin));

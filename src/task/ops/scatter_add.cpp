@@ -105,7 +105,7 @@ class ScatterAdd final : public NamedOp {
     const Hits hits(index.data, count, rows);
     const std::size_t width = out.data.size() / rows;
     std::size_t most = 0;
-    std::vector<long double> totals(width);
+    std::vector<WideSum> totals(width);
     std::vector<SumBound> bounds(width);
     for (std::size_t row = 0; row < rows; ++row) {
       std::span<const std::size_t> items = hits.of(row);
@@ -113,17 +113,17 @@ class ScatterAdd final : public NamedOp {
       most = std::max(most, items.size());
       for (std::size_t i = 0; i < width; ++i) {
         const std::size_t at = row * width + i;
-        totals[i] = mistake.no_base ? 0 : base.data[at];
+        totals[i] = WideSum(mistake.no_base ? 0 : base.data[at]);
         bounds[i] = {};
         bounds[i].add(base.data[at], base.error_at(at));
       }
       for (const std::size_t item : items)
         for (std::size_t i = 0; i < width; ++i) {
-          totals[i] += x.data[item * width + i];
+          totals[i].add(x.data[item * width + i]);
           bounds[i].add(x.data[item * width + i], x.error_at(item * width + i));
         }
       std::ranges::transform(totals, out.data.begin() + static_cast<std::ptrdiff_t>(row * width),
-                             [](long double total) { return static_cast<double>(total); });
+                             &WideSum::value);
       for (std::size_t i = 0; i < width && !out.err.empty(); ++i)
         out.err[row * width + i] = items.empty() ? bounds[i].propagated : total(bounds[i], base, x, numerics);
     }

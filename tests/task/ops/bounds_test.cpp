@@ -201,7 +201,7 @@ TEST(ElementwiseBound, WholeNumbersThatTheFormatHoldsAreNotRounded) {
 
 /// A kernel of fp64 may lose as much as a running sum of 4096 terms does: the reference of a longer
 /// one loses less.
-TEST(SumBound, TheSumItselfIsExactToFp64) {
+TEST(SumBound, TheSumItselfLosesLessThanAKernelMay) {
   constexpr std::int64_t kTerms = 100000;
   const Value base{{1}, {0}, {}}, terms{{kTerms}, std::vector<double>(kTerms, 0.1), {}};
   const Value places{{kTerms}, std::vector<double>(kTerms, 0), {}}, offsets{{2}, {0, kTerms}, {}};
@@ -212,7 +212,8 @@ TEST(SumBound, TheSumItselfIsExactToFp64) {
   const double want = static_cast<double>(0.1L * kTerms + (static_cast<long double>(0.1) - 0.1L) * kTerms);
   for (const auto& [op_case, in] :
        {std::pair{sum, std::vector{terms}}, {segments, {terms, offsets}}, {scattered, {base, places, terms}}})
-    EXPECT_DOUBLE_EQ(evaluate(op_case, in, Numerics{.unit_roundoff = 0x1p-53}).data[0], want) << op_case.op;
+    EXPECT_NEAR(evaluate(op_case, in, Numerics{.unit_roundoff = 0x1p-53}).data[0], want, 64 * 0x1p-53 * want)
+        << op_case.op;
 }
 
 /// The common bound of rows' losses has room for what a part of their classes is off by, since a

@@ -66,12 +66,23 @@ class BinaryOp final : public NamedOp {
   /// Whether nothing is rounded: positions, above all, whose differences decide what is masked.
   static bool are_held(double a, double b, double y, const Numerics& numerics) {
     const double most = 1 / numerics.unit_roundoff;
-    const auto is_held = [&](double x) { return std::fabs(x) <= most && x == std::trunc(x); };
+    const auto is_held = [&](double x) {
+      return std::fabs(x) <= most && x == static_cast<double>(static_cast<std::int64_t>(x));
+    };
     return is_held(a) && is_held(b) && is_held(y);
   }
 
+  /// Rows of positions begin with whole numbers; others are not looked at one by one.
   static void bound_row(const BroadcastRow<2>& row, const Value& a, const Value& b, const Numerics& numerics,
                         Value& out) {
+    const bool begins_whole =
+        F::kKeepsWhole && are_held(a.data[row.in[0]], b.data[row.in[1]], out.data[row.out], numerics);
+    begins_whole ? bound_each<true>(row, a, b, numerics, out) : bound_each<false>(row, a, b, numerics, out);
+  }
+
+  template <bool kMayBeHeld>
+  static void bound_each(const BroadcastRow<2>& row, const Value& a, const Value& b, const Numerics& numerics,
+                         Value& out) {
     const double u = numerics.unit_roundoff;
     const double floor = u > 0 ? numerics.underflow : 0;
     for (std::size_t i = 0; i < row.length; ++i) {
@@ -79,8 +90,8 @@ class BinaryOp final : public NamedOp {
       const std::size_t ib = row.in[1] + i * row.step[1];
       const double y = out.data[row.out + i];
       const double ea = a.error_at(ia), eb = b.error_at(ib);
-      const bool exact = F::kExact || (F::kKeepsWhole && ea == 0 && eb == 0 &&
-                                       are_held(a.data[ia], b.data[ib], y, numerics));
+      const bool exact =
+          F::kExact || (kMayBeHeld && ea == 0 && eb == 0 && are_held(a.data[ia], b.data[ib], y, numerics));
       const double own = exact ? 0 : std::max(u * F::own(a.data[ia], b.data[ib], y), floor);
       out.err[row.out + i] = own + F::propagated(a.data[ia], b.data[ib], ea, eb, y);
       if (out.terms == 0) continue;

@@ -86,6 +86,26 @@ inline double sqrt_error(double s, double error) {
   return std::max(std::sqrt(s + error) - root, root - std::sqrt(std::max(0.0, s - error)));
 }
 
+/// A sum that loses no more than one of 64 terms does: a running one in fp64 would be no more exact
+/// than a kernel of fp64 may be.
+class WideSum {
+ public:
+  explicit WideSum(double start = 0) : part_(start) {}
+  void add(double term) {
+    part_ += term;
+    if (++count_ < 64) return;
+    whole_ += part_;
+    part_ = 0;
+    count_ = 0;
+  }
+  double value() const { return static_cast<double>(whole_ + part_); }
+
+ private:
+  double part_ = 0;
+  int count_ = 0;
+  long double whole_ = 0;
+};
+
 /// Accumulates what the bound of a sum needs.
 struct SumBound {
   double magnitude = 0;
