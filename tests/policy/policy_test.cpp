@@ -4,6 +4,7 @@
 
 #include "policy/catalog/catalog.h"
 #include "policy/catalog/compile.h"
+#include "policy/catalog/device_target.h"
 #include "policy/catalog/schedule/choices.h"
 
 namespace lathe {
@@ -122,6 +123,15 @@ TEST_F(CatalogPolicyTest, PutsDifferentTilesIntoDifferentCells) {
   };
   EXPECT_EQ(cell(4), cell(4));
   EXPECT_NE(cell(1), cell(8));
+}
+
+TEST(CatalogTarget, ADeviceSaysWhetherItMultipliesPairsOfBf16) {
+  DeviceInfo device;
+  EXPECT_FALSE(catalog::target_of(device).bf16_pairs);
+  device.facts["bf16_pairs"] = 0;
+  EXPECT_FALSE(catalog::target_of(device).bf16_pairs);
+  device.facts["bf16_pairs"] = 1;
+  EXPECT_TRUE(catalog::target_of(device).bf16_pairs);
 }
 
 TEST(CatalogEmit, FusesSoftmaxIntoOneKernelAndKeepsItApartWhenAsked) {
