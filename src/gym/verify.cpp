@@ -107,16 +107,18 @@ Finding BlockJudge::judge(const BlockOutcome& outcome, std::span<const int> tria
   const std::size_t outputs = outcome.outputs.empty() ? 0 : outcome.outputs.front().size();
   few_.resize(std::max(few_.size(), outputs));
   beyond_.resize(few_.size());
+  std::vector<FewErrors> of_block(few_.size());
   for (std::size_t t = 0; t < outcome.outputs.size(); ++t) {
     const auto trial = static_cast<std::size_t>(trials[t]);
     for (std::size_t i = 0; i < outcome.outputs[t].size(); ++i) {
+      of_block[i] += outcome.outputs[t][i].few;
       if (!met_[trial]) few_[i] += outcome.outputs[t][i].few;
       beyond_[i] |= outcome.outputs[t][i].beyond;
     }
     met_[trial] = true;
   }
   for (std::size_t i = 0; i < few_.size(); ++i)
-    if (!few_[i].pass() || beyond_[i].both())
+    if (!few_[i].pass() || !of_block[i].pass() || beyond_[i].both())
       return {Outcome::kWrong, "rms",
               fmt::format("output '{}': off {}", workload_.task.spec->outputs[i].name,
                           workload_.timed ? kTimedCall : "in several calls together")};

@@ -24,8 +24,8 @@ Finding judge_open(const Error& error);
 /// A block's outcome in the verdict's terms.
 Finding judge_block(const BlockOutcome& outcome, const Workload& workload, std::span<const int> trials);
 
-/// Judges the blocks of one kernel together: what a call's few values do not show, those of several
-/// do. A call on inputs that were met before adds nothing.
+/// Judges each block of a kernel, and all of them together: what a call's few values do not show,
+/// those of several do. A call on inputs that an earlier block had adds nothing to that.
 class BlockJudge {
  public:
   explicit BlockJudge(const Workload& workload);

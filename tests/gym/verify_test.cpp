@@ -185,6 +185,10 @@ TEST(BlockJudge, JudgesBlocksTogetherButNoCallTwice) {
   BlockJudge few(workload);
   for (const int trial : {0, 1, 0, 1, 2, 2}) EXPECT_TRUE(judge(few, trial, wrong).passed()) << "48 values";
   EXPECT_EQ(judge(few, 3, wrong).reason, "rms");
+  BlockJudge later(workload);
+  EXPECT_TRUE(judge(later, 0, {.few = {.squares = 0.1, .allowed = 1, .count = 64}}).passed());
+  EXPECT_EQ(judge(later, 0, {.few = {.squares = 1.1, .allowed = 1, .count = 64}}).reason, "rms")
+      << "in a block of inputs that were met";
   BlockJudge rounded(workload);
   EXPECT_TRUE(judge(rounded, 0, {.beyond = {.to_nearest = true}}).passed());
   EXPECT_TRUE(judge(rounded, 1, {}).passed());
