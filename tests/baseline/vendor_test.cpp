@@ -73,6 +73,18 @@ TEST(VendorGroups, AreOfTheDtypesThatTheLibraryComputes) {
   EXPECT_EQ(nodes_of(product("fp16", "fp16"), "onednn"), Groups{});
 }
 
+TEST(VendorGroups, HaveNoSoftmaxOfBf16WhoseOrderIsAsked) {
+  for (const char* reader : {"argsort(p)", "argmax(p)", "relu(p)"})
+    for (const char* dtype : {"fp32", "bf16"}) {
+      const GraphCase ranked = {"ranked",
+                                {"x: M, N; dtype = \"" + std::string(dtype) + "\""},
+                                "p = softmax(x)\ny = " + std::string(reader),
+                                "M = 7, N = 31"};
+      const bool asked = std::string(reader) != "relu(p)" && std::string(dtype) == "bf16";
+      EXPECT_EQ(nodes_of(ranked, "onednn").empty(), asked) << reader << " " << dtype;
+    }
+}
+
 TEST(VendorGroups, EndBeforeWhatTheyReadIsOverwritten) {
   const GraphCase old_operand = {"old_operand",
                                  {"r: M, N; role = \"inout\"", "w: N, N", "x: M, N"},
