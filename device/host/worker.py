@@ -31,8 +31,10 @@ MOST_THREADS = 256
 BUILT, SETUP, IMPORT, ENTRY, STATE, EXCEPTION, OUTPUT, EXTENSION, ANSWERED, MEMORY = range(10, 20)
 
 DTYPES = {"fp64": torch.float64, "fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16,
-          "fp8e4m3": torch.float8_e4m3fn, "fp8e5m2": torch.float8_e5m2,
           "int8": torch.int8, "int32": torch.int32, "int64": torch.int64, "bool": torch.bool}
+for name, attribute in (("fp8e4m3", "float8_e4m3fn"), ("fp8e5m2", "float8_e5m2")):
+    if hasattr(torch, attribute):  # from version 2.1 on
+        DTYPES[name] = getattr(torch, attribute)
 NAMES = {dtype: name for name, dtype in DTYPES.items()}
 
 
