@@ -2,6 +2,7 @@
 #include <cmath>
 #include <limits>
 
+#include "task/ops/factories.h"
 #include "task/ops/support/bounds.h"
 #include "task/ops/support/indexing.h"
 #include "task/ops/support/needs.h"
