@@ -3,6 +3,7 @@
 #include <cmath>
 #include <set>
 
+#include "task/ops/factories.h"
 #include "task/ops/support/bounds.h"
 #include "task/ops/support/needs.h"
 #include "task/ops/support/resample.h"
