@@ -101,7 +101,6 @@ class Contest {
 
   /// Prepares the task, and makes its run if there is none.
   Result<std::string> begin(const ContestTask& task) {
-    if (!waiting_.empty()) context_.evaluator.prepare(waiting_.front()->task);
     LATHE_TRY(const TaskBaselines baselines, context_.evaluator.baselines(task.task, context_.stop));
     const std::string id = run_id(task);
     const auto earlier = context_.store.run(id);
@@ -141,6 +140,7 @@ class Contest {
     while (!waiting_.empty() && !context_.stop.cancelled()) {
       const ContestTask& task = *waiting_.front();
       waiting_.pop_front();
+      if (!waiting_.empty()) context_.evaluator.prepare(waiting_.front()->task);
       const auto run = begin(task);
       if (!run.ok()) {
         LATHE_CHECK_OK(give_up(task, run.error()));
@@ -183,7 +183,8 @@ class Contest {
     const int turn = std::max(1, options_.window / kTurnsOfWindow);
     if (!active_.empty() && static_cast<int>(active_.size()) > options_.window - turn) return Ok{};
     const auto count = std::min(waiting_.size(), static_cast<std::size_t>(turn));
-    for (std::size_t i = 0; i < count; ++i) context_.evaluator.prepare(waiting_[i]->task);
+    for (std::size_t i = 0; i < std::min(waiting_.size(), count + 1); ++i)
+      context_.evaluator.prepare(waiting_[i]->task);
     std::vector<std::pair<const ContestTask*, std::string>> begun;
     for (std::size_t i = 0; i < count && !context_.stop.cancelled(); ++i) {
       const ContestTask& task = *waiting_.front();

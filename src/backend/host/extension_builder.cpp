@@ -324,12 +324,12 @@ Result<CompiledExtension> ExtensionBuilder::compile_with_few(const Language& lan
   std::vector<Headers> attempts = {Headers::kAll};
   if (!language.nvcc.empty()) attempts.insert(attempts.begin(), Headers::kTypes);
   if (needs_only_tensors(text)) attempts.insert(attempts.begin(), Headers::kTensor);
+  CompiledExtension made;
   for (const Headers headers : attempts) {
-    LATHE_TRY(CompiledExtension made, compile(language, document, headers, cancel));
-    const bool may_get_better = made.reason == "compile_error" && may_lack_a_header(python_, made.log, text);
-    if (made.ok || !may_get_better || headers == Headers::kAll) return made;
+    LATHE_TRY(made, compile(language, document, headers, cancel));
+    if (made.ok || made.reason != "compile_error" || !may_lack_a_header(python_, made.log, text)) break;
   }
-  return Error{ErrorCode::kInternal, "no headers to compile with"};
+  return made;
 }
 
 Result<protocol::CudaUnit> ExtensionBuilder::kernels_of(const Language& language,

@@ -251,14 +251,13 @@ HostProcess::Calls HostProcess::run_calls(const BlockRequest& request) {
   if (!calls.got_ready) return calls;
   if (calls_made_ == 0) zygote_->count(request.timed ? "timed blocks" : "blocks", begun_ns_);
   run_calls(request, calls);
-  const std::string kind = request.timed ? "timed" : "verified";
-  zygote_->count_seconds(kind + " block: inputs", calls.stage_seconds);
-  zygote_->count_seconds(kind + " block: calls", calls.run_seconds);
-  zygote_->count_seconds(kind + " block: outputs", calls.copy_seconds);
+  count(request, "inputs", calls.stage_seconds);
+  count(request, "calls", calls.run_seconds);
+  count(request, "outputs", calls.copy_seconds);
   if (request.timed && windows_ && static_cast<std::size_t>(calls.ended) == request.trials.size()) {
     const std::int64_t begin_ns = steady_clock().now_ns();
     calls.left_work = !left_nothing_behind();
-    zygote_->count(kind + " block: idle check", begin_ns);
+    count(request, "idle check", seconds_since(begin_ns));
   }
   return calls;
 }
@@ -312,8 +311,7 @@ BlockOutcome HostProcess::run(std::size_t section, const BlockRequest& request) 
   if (!calls.device.ok()) return failed(BlockStatus::kInfra, "windows", calls.device.error().message);
   const std::int64_t judging_ns = steady_clock().now_ns();
   BlockOutcome outcome = judge(request, calls, *reply);
-  if (zygote_.held())
-    zygote_->count(request.timed ? "timed block: comparison" : "verified block: comparison", judging_ns);
+  if (zygote_.held()) count(request, "comparison", seconds_since(judging_ns));
   return outcome;
 }
 
@@ -339,6 +337,10 @@ BlockOutcome HostProcess::judge(const BlockRequest& request, const Calls& calls,
     check_trial(workload(), request, request.trials[call], outputs, outcome);
   }
   return outcome;
+}
+
+void HostProcess::count(const BlockRequest& request, const char* part, double seconds) const {
+  zygote_->count_seconds(fmt::format("{} block: {}", request.timed ? "timed" : "verified", part), seconds);
 }
 
 /// The name of the input that has the byte.

@@ -118,6 +118,8 @@ class HostProcess {
   bool stage_inputs(const Trial& trial, std::uint8_t poison, Calls& calls);
   Status measure_windows();
   BlockOutcome judge(const BlockRequest& request, const Calls& calls, const ChildReply& reply) const;
+  /// What a part of the request's block has taken.
+  void count(const BlockRequest& request, const char* part, double seconds) const;
   std::string input_at(std::size_t offset) const;
   BlockOutcome describe_end(const BlockRequest& request, const Calls& calls, const ChildReply& reply) const;
   std::span<const std::byte> output(std::size_t call, std::size_t index) const;

@@ -50,7 +50,7 @@ void add_scans(OpList& list);
 void add_scatter(OpList& list);
 void add_scatter_add(OpList& list);
 void add_slicing(OpList& list);
-void add_segment_extrema(OpList& list);
+void add_segments(OpList& list);
 void add_softmax(OpList& list);
 void add_sort(OpList& list);
 void add_steps(OpList& list);

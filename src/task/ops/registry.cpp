@@ -48,7 +48,7 @@ const ops::OpList& registry() {
     ops::add_scatter(ops);
     ops::add_scatter_add(ops);
     ops::add_slicing(ops);
-    ops::add_segment_extrema(ops);
+    ops::add_segments(ops);
     ops::add_softmax(ops);
     ops::add_sort(ops);
     ops::add_steps(ops);

@@ -99,84 +99,8 @@ class Scatter final : public MoveOp {
   }
 };
 
-/// The sums of segments of x along axis 0, which an integer tensor [segments + 1] bounds: out[s,
-/// ...] is the sum of x[i, ...] over offsets[s] <= i < offsets[s + 1]. Offsets rise from 0 to the
-/// extent of x; others make all of the result NaN.
-class SegmentSum final : public NamedOp {
- public:
-  SegmentSum() : NamedOp({"segment_sum", OpClass::kOther, 2, 2}) {}
-
-  Result<SymbolicType> infer(const InferContext& context) const override {
-    SymbolicType result = context.in[0];
-    LATHE_CHECK_OK(check_numeric({context.attrs, {result}, context.same}));
-    LATHE_CHECK_OK(check_index(context, 1));
-    if (result.shape.empty()) return invalid("input 1 must have an axis, got " + describe(result));
-    LATHE_CHECK_OK(check_rank(context, 1, 1));
-    result.shape[0] = context.in[1].shape[0] - Expr::constant(1);
-    return result;
-  }
-
-  Order order_of(std::size_t input) const override { return input == 1 ? Order::kOffsets : Order::kAny; }
-
-  void evaluate(const OpSite& site, std::span<const Value* const> in, const Numerics& numerics,
-                Value& out) const override {
-    add(site, in, numerics, 0, out);
-  }
-
-  double flops(const OpSite& site) const override { return static_cast<double>(element_count(site.in[0])); }
-
-  /// The first and the last offset are known; all of x may be one segment.
-  std::int64_t needs(const OpSite& site, const Demand& demand) const override {
-    const std::int64_t missing = element_count(site.out) - demand.wanted;
-    if (any_constant(demand) || demand.wanted <= 0) return 0;
-    if (demand.input == 1) return missing > 0 ? 0 : site.out[0] - 1;
-    return without(element_count(site.in[0]), missing, site.in[0][0]);
-  }
-
-  std::vector<OpMutant> mutants() const override {
-    return {{"last_left_out", [](const OpSite& site, std::span<const Value* const> in, Value& out) {
-               add(site, in, Numerics{.unit_roundoff = 0}, 1, out);
-             }}};
-  }
-
- private:
-  static bool are_offsets(const Value& offsets, double rows) {
-    return offsets.data.front() == 0 && offsets.data.back() == rows && std::ranges::is_sorted(offsets.data);
-  }
-
-  /// `left_out`: items at the end of each segment, which is a mistake.
-  static void add(const OpSite& site, std::span<const Value* const> in, const Numerics& numerics,
-                  std::size_t left_out, Value& out) {
-    const Value& x = *in[0];
-    prepare(site.out, needs_error(in.first(1), numerics), out);
-    if (!are_offsets(*in[1], static_cast<double>(site.in[0][0])))
-      return out.data.assign(out.data.size(), std::numeric_limits<double>::quiet_NaN());
-    const auto segments = static_cast<std::size_t>(site.out[0]), width = out.data.size() / segments;
-    std::vector<SumBound> bounds(width);
-    std::vector<WideSum> totals(width);
-    for (std::size_t segment = 0; segment < segments; ++segment) {
-      const auto begin = static_cast<std::size_t>(in[1]->data[segment]);
-      const auto end = static_cast<std::size_t>(in[1]->data[segment + 1]);
-      std::ranges::fill(bounds, SumBound{});
-      std::ranges::fill(totals, WideSum{});
-      for (std::size_t row = begin; row + left_out < end; ++row)
-        for (std::size_t i = 0; i < width; ++i) {
-          totals[i].add(x.data[row * width + i]);
-          bounds[i].add(x.data[row * width + i], x.error_at(row * width + i));
-        }
-      for (std::size_t i = 0; i < width; ++i) out.data[segment * width + i] = totals[i].value();
-      for (std::size_t i = 0; i < width && !out.err.empty(); ++i)
-        out.err[segment * width + i] = bounds[i].total(numerics);
-      out.terms = std::max(out.terms, static_cast<double>(end - begin));
-    }
-  }
-};
-
 }  // namespace
 
-void add_scatter(OpList& list) {
-  list.push_back(std::make_unique<Scatter>());
-  list.push_back(std::make_unique<SegmentSum>());
-}
+void add_scatter(OpList& list) { list.push_back(std::make_unique<Scatter>()); }
 
 }  // namespace lathe::ops

@@ -11,19 +11,12 @@
 namespace lathe::ops {
 namespace {
 
-/// Whether `x` replaces the best so far. NaN is above all and below all.
-bool beats(bool largest, double x, double best) {
-  return std::isnan(x) || (!std::isnan(best) && (largest ? x > best : x < best));
-}
-
-/// The largest or smallest slices of x along axis 0 between neighbouring offsets, element by
-/// element; 0 where there is nothing between them. Offsets that do not rise from 0 to the extent of
-/// x make all of the result NaN. An extremum of perturbed values moves at most by the largest
-/// perturbation.
-class SegmentExtremum final : public NamedOp {
+/// What is made of segments of x along axis 0, which an integer tensor [segments + 1] bounds:
+/// out[s, ...] of x[i, ...] over offsets[s] <= i < offsets[s + 1]. Offsets rise from 0 to the extent
+/// of x; others make all of the result NaN.
+class SegmentOp : public NamedOp {
  public:
-  SegmentExtremum(std::string_view name, bool largest)
-      : NamedOp({name, OpClass::kOther, 2, 2}), largest_(largest) {}
+  explicit SegmentOp(std::string_view name) : NamedOp({name, OpClass::kOther, 2, 2}) {}
 
   Result<SymbolicType> infer(const InferContext& context) const override {
     SymbolicType result = context.in[0];
@@ -37,11 +30,6 @@ class SegmentExtremum final : public NamedOp {
 
   Order order_of(std::size_t input) const override { return input == 1 ? Order::kOffsets : Order::kAny; }
 
-  void evaluate(const OpSite& site, std::span<const Value* const> in, const Numerics&,
-                Value& out) const override {
-    choose(site, in, largest_, 0, out);
-  }
-
   double flops(const OpSite& site) const override { return static_cast<double>(element_count(site.in[0])); }
 
   /// The first and the last offset are known; all of x may be one segment.
@@ -50,6 +38,75 @@ class SegmentExtremum final : public NamedOp {
     if (any_constant(demand) || demand.wanted <= 0) return 0;
     if (demand.input == 1) return missing > 0 ? 0 : site.out[0] - 1;
     return without(element_count(site.in[0]), missing, site.in[0][0]);
+  }
+
+ protected:
+  static bool are_offsets(const Value& offsets, const OpSite& site) {
+    return offsets.data.front() == 0 && offsets.data.back() == static_cast<double>(site.in[0][0]) &&
+           std::ranges::is_sorted(offsets.data);
+  }
+  static void make_nan(Value& out) {
+    out.data.assign(out.data.size(), std::numeric_limits<double>::quiet_NaN());
+  }
+};
+
+class SegmentSum final : public SegmentOp {
+ public:
+  SegmentSum() : SegmentOp("segment_sum") {}
+
+  void evaluate(const OpSite& site, std::span<const Value* const> in, const Numerics& numerics,
+                Value& out) const override {
+    add(site, in, numerics, 0, out);
+  }
+
+  std::vector<OpMutant> mutants() const override {
+    return {{"last_left_out", [](const OpSite& site, std::span<const Value* const> in, Value& out) {
+               add(site, in, Numerics{.unit_roundoff = 0}, 1, out);
+             }}};
+  }
+
+ private:
+  /// `left_out`: items at the end of each segment, which is a mistake.
+  static void add(const OpSite& site, std::span<const Value* const> in, const Numerics& numerics,
+                  std::size_t left_out, Value& out) {
+    const Value& x = *in[0];
+    prepare(site.out, needs_error(in.first(1), numerics), out);
+    if (!are_offsets(*in[1], site)) return make_nan(out);
+    const auto segments = static_cast<std::size_t>(site.out[0]), width = out.data.size() / segments;
+    std::vector<SumBound> bounds(width);
+    std::vector<WideSum> totals(width);
+    for (std::size_t segment = 0; segment < segments; ++segment) {
+      const auto begin = static_cast<std::size_t>(in[1]->data[segment]);
+      const auto end = static_cast<std::size_t>(in[1]->data[segment + 1]);
+      std::ranges::fill(bounds, SumBound{});
+      std::ranges::fill(totals, WideSum{});
+      for (std::size_t row = begin; row + left_out < end; ++row)
+        for (std::size_t i = 0; i < width; ++i) {
+          totals[i].add(x.data[row * width + i]);
+          bounds[i].add(x.data[row * width + i], x.error_at(row * width + i));
+        }
+      for (std::size_t i = 0; i < width; ++i) out.data[segment * width + i] = totals[i].value();
+      for (std::size_t i = 0; i < width && !out.err.empty(); ++i)
+        out.err[segment * width + i] = bounds[i].total(numerics);
+      out.terms = std::max(out.terms, static_cast<double>(end - begin));
+    }
+  }
+};
+
+/// Whether `x` replaces the best so far. NaN is above all and below all.
+bool beats(bool largest, double x, double best) {
+  return std::isnan(x) || (!std::isnan(best) && (largest ? x > best : x < best));
+}
+
+/// The largest or smallest of a segment, element by element; 0 where there is nothing in it. An
+/// extremum of perturbed values moves at most by the largest perturbation.
+class SegmentExtremum final : public SegmentOp {
+ public:
+  SegmentExtremum(std::string_view name, bool largest) : SegmentOp(name), largest_(largest) {}
+
+  void evaluate(const OpSite& site, std::span<const Value* const> in, const Numerics&,
+                Value& out) const override {
+    choose(site, in, largest_, 0, out);
   }
 
   std::vector<OpMutant> mutants() const override {
@@ -67,9 +124,7 @@ class SegmentExtremum final : public NamedOp {
     const Value& x = *in[0];
     const std::vector<double>& offsets = in[1]->data;
     prepare(site.out, !x.err.empty(), out);
-    const auto rows = static_cast<double>(site.in[0][0]);
-    if (offsets.front() != 0 || offsets.back() != rows || !std::ranges::is_sorted(offsets))
-      return out.data.assign(out.data.size(), std::numeric_limits<double>::quiet_NaN());
+    if (!are_offsets(*in[1], site)) return make_nan(out);
     const auto segments = static_cast<std::size_t>(site.out[0]), width = out.data.size() / segments;
     for (std::size_t segment = 0; segment < segments; ++segment) {
       const auto begin = static_cast<std::size_t>(offsets[segment]);
@@ -158,7 +213,8 @@ class ScatterExtremum final : public NamedOp {
 
 }  // namespace
 
-void add_segment_extrema(OpList& list) {
+void add_segments(OpList& list) {
+  list.push_back(std::make_unique<SegmentSum>());
   list.push_back(std::make_unique<SegmentExtremum>("segment_max", true));
   list.push_back(std::make_unique<SegmentExtremum>("segment_min", false));
   list.push_back(std::make_unique<ScatterExtremum>("scatter_max", true));
