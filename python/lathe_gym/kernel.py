@@ -26,13 +26,15 @@ _DTYPES = {
     "fp32": torch.float32,
     "fp16": torch.float16,
     "bf16": torch.bfloat16,
-    "fp8e4m3": torch.float8_e4m3fn,
-    "fp8e5m2": torch.float8_e5m2,
     "int8": torch.int8,
     "int32": torch.int32,
     "int64": torch.int64,
     "bool": torch.bool,
 }
+# PyTorch has had types of 8 bits since 2.1.
+for _name, _type in ("fp8e4m3", "float8_e4m3fn"), ("fp8e5m2", "float8_e5m2"):
+    if hasattr(torch, _type):
+        _DTYPES[_name] = getattr(torch, _type)
 _SCALARS = {
     "fp64": ctypes.c_double,
     "fp32": ctypes.c_float,
@@ -99,7 +101,7 @@ class Kernel:
         )
         for one in self._parameters:
             if one.dtype not in (_SCALARS if one.role == "scalar" else _DTYPES):
-                raise KernelError(f"{self.name}: PyTorch has no {one.role} of type {one.dtype} ({one.name})")
+                raise KernelError(f"{self.name}: PyTorch {torch.__version__} has no {one.role} of type {one.dtype} ({one.name})")
         self._dims: tuple[str, ...] = tuple(interface["dims"])
         self._inputs = tuple(one for one in self._parameters if one.given)
         self._results = tuple(one for one in self._parameters if one.role in ("inout", "output"))
