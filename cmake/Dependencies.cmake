@@ -7,6 +7,8 @@ if(LATHE_RELOCATABLE OR LATHE_WITH_TORCH)  # lathe-torch travels to GPU machines
   include(${CMAKE_CURRENT_LIST_DIR}/StaticLibraries.cmake)
 else()
   find_package(fmt REQUIRED)
+  # FMT_SHARED would change every file's command, and ccache could not give one preset's objects to another.
+  set_property(TARGET fmt::fmt PROPERTY INTERFACE_COMPILE_DEFINITIONS)
   find_package(SQLite3 REQUIRED)
   pkg_check_modules(SODIUM REQUIRED IMPORTED_TARGET libsodium)
   pkg_check_modules(SECCOMP REQUIRED IMPORTED_TARGET libseccomp)
