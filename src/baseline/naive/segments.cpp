@@ -10,8 +10,8 @@ int strip_of(const Site& site) { return site.many_items ? 1 : 16; }
 /// Of an extremum: what a value that replaces the best is, beside it.
 std::string beats(const Site& site) { return site.op.name().ends_with("max") ? ">" : "<"; }
 
-/// An item takes some columns of all slices, so that none meets another's. `move` is what becomes of
-/// slice i of x, whose place is `place`.
+/// An item takes some columns of all slices, so that none meets another's. `move` is what becomes
+/// of slice i of x, whose place is `place`.
 LoopNest scatter_nest(const Site& site, std::string_view move) {
   const Expr width = site.out.count(1, site.out.rank());
   const std::string strip = std::to_string(strip_of(site));

@@ -12,8 +12,8 @@ namespace lathe::ops {
 namespace {
 
 /// What is made of segments of x along axis 0, which an integer tensor [segments + 1] bounds:
-/// out[s, ...] of x[i, ...] over offsets[s] <= i < offsets[s + 1]. Offsets rise from 0 to the extent
-/// of x; others make all of the result NaN.
+/// out[s, ...] of x[i, ...] over offsets[s] <= i < offsets[s + 1]. Offsets rise from 0 to the
+/// extent of x; others make all of the result NaN.
 class SegmentOp : public NamedOp {
  public:
   explicit SegmentOp(std::string_view name) : NamedOp({name, OpClass::kOther, 2, 2}) {}
