@@ -17,6 +17,7 @@
 #include "cli/session.h"
 #include "rl/choice_actor.h"
 #include "rl/contenders.h"
+#include "rl/imitation.h"
 #include "rl/run.h"
 
 namespace lathe::cli {
@@ -35,13 +36,22 @@ struct RlOptions {
 class StepLines {
  public:
   void operator()(const rl::StepMetrics& step) {
-    const auto now = std::chrono::steady_clock::now();
-    if (step.step > 1 && step.step < step.steps && now < next_) return;
-    next_ = now + std::chrono::seconds(1);
-    print_error("{}\n", rl::progress_text(step));
+    if (is_due(step)) print_error("{}\n", rl::progress_text(step));
+  }
+  void operator()(const rl::ImitationStep& step) {
+    if (is_due(step))
+      print_error("imitation {}/{}  relative entropy {:.4f}\n", step.step, step.steps, step.relative_entropy);
   }
 
  private:
+  template <class Step>
+  bool is_due(const Step& step) {
+    const auto now = std::chrono::steady_clock::now();
+    if (step.step > 1 && step.step < step.steps && now < next_) return false;
+    next_ = now + std::chrono::seconds(1);
+    return true;
+  }
+
   std::chrono::steady_clock::time_point next_;
 };
 
@@ -49,9 +59,11 @@ class StepLines {
 Status examine(const rl::TableExam& exam, rl::ChoiceActor& actor, const std::string& folder) {
   std::vector<ContestSample> samples = rl::contend_controls(exam);
   LATHE_TRY(const auto alone, rl::contend_without_repeats(exam, actor, kLearned));
+  LATHE_TRY(const auto in_order, rl::contend_in_order(exam, actor, "learned_in_order"));
   LATHE_TRY(const auto drawn, rl::contend(exam, actor, "learned_samples"));
   LATHE_TRY(const auto together, rl::contend_in_evolution(exam, actor, "learned_in_evolve"));
-  for (const auto& some : {alone, drawn, together}) samples.insert(samples.end(), some.begin(), some.end());
+  for (const auto& some : {alone, in_order, drawn, together})
+    samples.insert(samples.end(), some.begin(), some.end());
   LATHE_TRY(const std::string table, rl::write_standing(samples, kLearned, folder));
   print_block("", table);
   return Ok{};
@@ -73,7 +85,7 @@ Result<int> train(const RlOptions& options) {
   LATHE_CHECK_OK(make_directories(options.out));
   LATHE_TRY(const RunLock lock, RunLock::take(options.out, "train"));
 
-  const auto held_out = rl::held_out_tasks(*table, recipe.held_out);
+  const auto held_out = rl::held_out_tasks(*table, recipe.held_out, recipe.held_out_part);
   rl::RlRun run{
       .recipe = recipe,
       .tasks = {},
@@ -93,6 +105,7 @@ Result<int> train(const RlOptions& options) {
   rl::ChoiceActor actor(
       *table, Seed::from_number(recipe.seed).derive("weights"),
       {.hidden = static_cast<int>(recipe.hidden), .rollout_bits = static_cast<int>(recipe.rollout_bits)});
+  if (!run.resume) LATHE_CHECK_OK(rl::imitate(recipe, run.tasks, actor, run.cancel, StepLines()));
   LATHE_TRY(const rl::RlOutcome outcome, rl::run_rl(run, actor, gym));
   if (outcome.cancelled) {
     print_error(

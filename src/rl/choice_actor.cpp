@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <nlohmann/json.hpp>
+#include <numeric>
 
 #include "base/output.h"
 #include "record/json.h"
@@ -267,6 +269,34 @@ void ChoiceActor::add_rows_gradient(const Scored& scored, const std::vector<doub
     for (std::size_t v = 0; v < log_p.size(); ++v)
       net_.add_gradient(inputs(scored)[n][v], by_value[v] - std::exp(log_p[v]) * below[n], gradient_);
   }
+}
+
+std::vector<std::string> ChoiceActor::ranked(const Prompt& prompt) {
+  const std::vector<double>& log_p = scored(prompt).rows;
+  std::vector<std::size_t> order(log_p.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::stable_sort(order, std::greater(), [&](std::size_t row) { return log_p[row]; });
+  std::vector<std::string> texts;
+  for (const std::size_t row : order) texts.push_back(table_.tasks[prompt.task].rows()[row].text());
+  return texts;
+}
+
+double ChoiceActor::add_imitation_gradient(std::size_t task, double temperature, double weight) {
+  const std::vector<TableRow>& rows = table_.tasks[task].rows();
+  if (std::ranges::none_of(rows, [](const TableRow& row) { return row.speedup.low > 0; })) return 0;
+  std::vector<double> wanted;
+  for (const TableRow& row : rows) wanted.push_back(std::log(row.speedup.low) / temperature);
+  const Scored& scores = scored({.task = task});
+  wanted = log_softmax(std::move(wanted));
+  double relative_entropy = 0;
+  std::vector<double> by_row;
+  for (std::size_t r = 0; r < wanted.size(); ++r) {
+    const double p = std::exp(wanted[r]);
+    if (p > 0) relative_entropy += p * (wanted[r] - scores.rows[r]);
+    by_row.push_back(weight * (std::exp(scores.rows[r]) - p));
+  }
+  add_rows_gradient(scores, by_row);
+  return relative_entropy;
 }
 
 double ChoiceActor::update(double learning_rate, double clip_norm) {

@@ -33,6 +33,13 @@ class ChoiceActor final : public Actor {
   double update(double learning_rate, double clip_norm) override;
   /// The most likely row.
   Result<Answer> greedy(const Prompt& prompt) override;
+  /// All rows' texts, the likeliest first.
+  std::vector<std::string> ranked(const Prompt& prompt);
+  /// Adds the gradient of `weight` times the cross-entropy at which this policy stands to the
+  /// task's rows, of which each is wanted with the probability softmax(log(its speedup's lower
+  /// bound) / temperature), and none that failed. Returns the relative entropy, in nats; 0 where
+  /// all failed.
+  double add_imitation_gradient(std::size_t task, double temperature, double weight);
   Result<std::string> save(const std::string& folder) override;
   Status restore(const std::string& state, const std::string& folder) override;
   /// As `folder`/weights.json.

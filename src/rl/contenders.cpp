@@ -208,6 +208,20 @@ Result<std::vector<ContestSample>> contend_without_repeats(const TableExam& exam
       });
 }
 
+Result<std::vector<ContestSample>> contend_in_order(const TableExam& exam, ChoiceActor& actor,
+                                                    const std::string& name) {
+  std::vector<ContestSample> all;
+  for (const std::size_t task : exam.tasks) {
+    Candidacy candidacy(exam, task, name, true);
+    const std::vector<std::string> ranked = actor.ranked({.task = task});
+    for (std::int64_t number = 1; number <= exam.samples; ++number)
+      LATHE_CHECK_OK(
+          candidacy.evaluate(ranked[static_cast<std::size_t>(number - 1) % ranked.size()], number));
+    for (ContestSample& sample : candidacy.take()) all.push_back(std::move(sample));
+  }
+  return all;
+}
+
 Result<std::vector<ContestSample>> contend_in_evolution(const TableExam& exam, Actor& actor,
                                                         const std::string& name) {
   Proposals proposals(exam, actor, name, exam.samples / 2);
@@ -231,15 +245,21 @@ Result<std::string> write_standing(std::span<const ContestSample> samples, const
   return table;
 }
 
-std::vector<std::size_t> held_out_tasks(const ScheduleTable& table, double share) {
+std::vector<std::size_t> held_out_tasks(const ScheduleTable& table, double share, std::int64_t part) {
   std::vector<std::pair<Digest, std::size_t>> order;
   for (std::size_t i = 0; i < table.tasks.size(); ++i)
     order.emplace_back(digest_of("held out " + table.tasks[i].id().composition), i);
   std::ranges::sort(order);
-  auto end = order.begin() + static_cast<std::ptrdiff_t>(share * static_cast<double>(order.size()));
-  while (end != order.begin() && end != order.end() && end->first == std::prev(end)->first) --end;
+  const auto border = [&](std::int64_t parts) {
+    const double place =
+        std::min(1.0, share * static_cast<double>(parts)) * static_cast<double>(order.size());
+    auto at = order.begin() + static_cast<std::ptrdiff_t>(place);
+    while (at != order.begin() && at != order.end() && at->first == std::prev(at)->first) --at;
+    return at;
+  };
   std::vector<std::size_t> tasks;
-  for (auto at = order.begin(); at != end; ++at) tasks.push_back(at->second);
+  const auto end = border(part + 1);
+  for (auto at = border(part); at != end; ++at) tasks.push_back(at->second);
   std::ranges::sort(tasks);
   return tasks;
 }

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "contest/sample.h"
-#include "rl/actor.h"
+#include "rl/choice_actor.h"
 #include "rl/table.h"
 
 namespace lathe::rl {
@@ -31,6 +31,10 @@ Result<std::vector<ContestSample>> contend(const TableExam& exam, Actor& actor, 
 Result<std::vector<ContestSample>> contend_without_repeats(const TableExam& exam, Actor& actor,
                                                            const std::string& name);
 
+/// The actor's rows from the likeliest on; from the beginning again where there are no more.
+Result<std::vector<ContestSample>> contend_in_order(const TableExam& exam, ChoiceActor& actor,
+                                                    const std::string& name);
+
 /// The actor proposes inside evolution: half of the evaluations, in turn with changes of the best
 /// so far.
 Result<std::vector<ContestSample>> contend_in_evolution(const TableExam& exam, Actor& actor,
@@ -42,7 +46,8 @@ Result<std::string> write_standing(std::span<const ContestSample> samples, const
                                    const std::string& folder);
 
 /// Which tasks are held out: a share of all at most, by whole compositions, chosen by their names,
-/// so that it is the same for all seeds.
-std::vector<std::size_t> held_out_tasks(const ScheduleTable& table, double share);
+/// so that it is the same for all seeds. Parts 0, 1 and so on have no task in common; together
+/// they are all.
+std::vector<std::size_t> held_out_tasks(const ScheduleTable& table, double share, std::int64_t part = 0);
 
 }  // namespace lathe::rl

@@ -29,12 +29,18 @@ Status read_named(const TomlSection& section, const char* key, Thing& to, Find f
   return Ok{};
 }
 
+Status read_imitation(const TomlTable& root, RlRecipe& recipe) {
+  LATHE_TRY(const TomlSection imitation, TomlSection::open(root, "imitation", {"steps", "temperature"}));
+  LATHE_CHECK_OK(imitation.read("steps", recipe.imitation_steps, 0, kMostCount));
+  return imitation.read("temperature", recipe.imitation_temperature, 1e-6, 1e6);
+}
+
 Status read_rl(const TomlTable& root, RlRecipe& recipe) {
   LATHE_TRY(const TomlSection rl,
             TomlSection::open(root, "rl",
                               {"steps", "prompts", "samples", "turns", "exemplars", "tau", "seed", "reward",
                                "estimator", "gamma", "smoothing_window", "shuffle_rewards"}));
-  LATHE_CHECK_OK(rl.read("steps", recipe.steps, 1, kMostCount));
+  LATHE_CHECK_OK(rl.read("steps", recipe.steps, recipe.imitation_steps > 0 ? 0 : 1, kMostCount));
   LATHE_CHECK_OK(rl.read("prompts", recipe.prompts, 1, 1 << 20));
   LATHE_CHECK_OK(rl.read("samples", recipe.samples, 1, 1 << 20));
   LATHE_CHECK_OK(rl.read("turns", recipe.turns, 1, 64));
@@ -90,8 +96,9 @@ Status read_rest(const TomlTable& root, RlRecipe& recipe) {
   LATHE_CHECK_OK(actor.read("rollout_bits", recipe.rollout_bits, 0, 16));
   if (recipe.rollout_bits == 1)
     return invalid("'rollout_bits' is 1, which leaves every weight 0", "0 for none, or 2 to 16");
-  LATHE_TRY(const TomlSection exam, TomlSection::open(root, "exam", {"held_out", "samples"}));
+  LATHE_TRY(const TomlSection exam, TomlSection::open(root, "exam", {"held_out", "part", "samples"}));
   LATHE_CHECK_OK(exam.read("held_out", recipe.held_out, 0, 0.9));
+  LATHE_CHECK_OK(exam.read("part", recipe.held_out_part, 0, 1 << 16));
   LATHE_CHECK_OK(exam.read("samples", recipe.examined_samples, 1, 1 << 16));
   LATHE_TRY(const TomlSection output, TomlSection::open(root, "output", {"checkpoint_every", "text_bytes"}));
   LATHE_CHECK_OK(output.read("text_bytes", recipe.text_bytes, 0, std::int64_t{1} << 40));
@@ -103,11 +110,12 @@ Status read_rest(const TomlTable& root, RlRecipe& recipe) {
 Result<RlRecipe> parse_rl_recipe(std::string_view text, const std::string& file) {
   LATHE_TRY(const TomlDocument document, TomlDocument::parse(text, {file, 0, 0}));
   const TomlTable root = document.root();
-  LATHE_CHECK_OK(root.allow_only(
-      {"rl", "filters", "loss", "optimizer", "actor", "exam", "output", "model", "adapter", "kernels"},
-      "a recipe"));
+  LATHE_CHECK_OK(root.allow_only({"rl", "filters", "loss", "optimizer", "imitation", "actor", "exam",
+                                  "output", "model", "adapter", "kernels"},
+                                 "a recipe"));
   RlRecipe recipe;
-  for (const auto read : {read_rl, read_filters, read_loss, read_rest}) LATHE_CHECK_OK(read(root, recipe));
+  for (const auto read : {read_imitation, read_rl, read_filters, read_loss, read_rest})
+    LATHE_CHECK_OK(read(root, recipe));
   recipe.digest = digest_of(text);
   return recipe;
 }

@@ -37,6 +37,9 @@ struct RlRecipe {
   double entropy = 0;
   std::int64_t updates = 1;  ///< of the weights by one step's answers, each by an equal share of them
 
+  std::int64_t imitation_steps = 0;     ///< before the first step
+  double imitation_temperature = 0.05;  ///< ChoiceActor::add_imitation_gradient
+
   double learning_rate = 3e-3;
   double clip_norm = 1;
 
@@ -44,6 +47,7 @@ struct RlRecipe {
   std::int64_t rollout_bits = 0;  ///< 0: rollouts are drawn with the weights that are trained
 
   double held_out = 0.25;              ///< share of tasks that are never trained on
+  std::int64_t held_out_part = 0;      ///< which share of all
   std::int64_t examined_samples = 64;  ///< of each held-out task at the end
   std::int64_t checkpoint_every = 50;  ///< steps
   std::int64_t text_bytes = 0;  ///< of answers that samples.jsonl has of a step, each text once; 0: all

@@ -1,5 +1,7 @@
 #include "train/lm_recipe.h"
 
+#include <fmt/format.h>
+
 #include "task/toml_section.h"
 #include "train/recipe.h"
 
@@ -33,9 +35,10 @@ Result<LmRecipe> parse_lm_recipe(std::string_view text, const std::string& file)
   LATHE_TRY(recipe.rl, rl::parse_rl_recipe(text, file));
   LATHE_TRY(const TomlDocument document, TomlDocument::parse(text, {file, 0, 0}));
   const TomlTable root = document.root();
-  if (root.has("actor"))
-    return invalid("a language model has no table 'actor'", "that is of a network of choices: leave it out",
-                   root.where("actor"));
+  for (const char* table : {"actor", "imitation"})
+    if (root.has(table))
+      return invalid(fmt::format("a language model has no table '{}'", table),
+                     "that is of a network of choices: leave it out", root.where(table));
   if (recipe.rl.exemplars > 0)
     return invalid("a language model is shown no exemplars", "take exemplars = 0", root.where("rl"));
   LATHE_CHECK_OK(read_kernels(root, recipe));

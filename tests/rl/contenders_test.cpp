@@ -7,6 +7,7 @@
 
 #include "contest/standing.h"
 #include "rl/choice_actor.h"
+#include "rl/imitation.h"
 #include "tests/rl/made_up_table.h"
 
 namespace lathe::rl {
@@ -72,6 +73,21 @@ TEST(ContendWithoutRepeats, MeasuresEachRowOnceFromTheLikeliestOn) {
   EXPECT_THAT(distinct, SizeIs(40));
 }
 
+TEST(ContendInOrder, GoesFromTheLikeliestToTheLeastLikelyAndBeginsAgain) {
+  const ScheduleTable table = made_up_table(1);
+  ChoiceActor actor(table, Seed::from_number(1), {});
+  const std::size_t tasks[] = {0};
+  ASSERT_TRUE(imitate({.imitation_steps = 50}, tasks, actor, {}).ok());
+  const std::vector<std::string> ranked = actor.ranked({.task = 0});
+  EXPECT_EQ(ranked.front(), actor.greedy({.task = 0})->text);
+  EXPECT_THAT(std::set(ranked.begin(), ranked.end()), SizeIs(64));
+  const auto samples = contend_in_order(
+      {.table = table, .tasks = {0}, .samples = 65, .seed = Seed::from_number(3)}, actor, "learned");
+  ASSERT_TRUE(samples.ok());
+  ASSERT_THAT(*samples, SizeIs(65));
+  for (std::size_t i = 0; i < 65; ++i) EXPECT_EQ((*samples)[i].candidate, digest_of(ranked[i % 64]));
+}
+
 TEST(ContendInEvolution, BeginsWithTheGreedyAnswer) {
   const ScheduleTable table = made_up_table(1);
   ChoiceActor actor(table, Seed::from_number(1), {});
@@ -87,6 +103,11 @@ TEST(HeldOutTasks, AreTheSameShareWhateverTheOrder) {
   EXPECT_THAT(held_out_tasks(table, 0.25), SizeIs(5));
   EXPECT_EQ(held_out_tasks(table, 0.25), held_out_tasks(table, 0.25));
   EXPECT_THAT(held_out_tasks(table, 0), SizeIs(0));
+  std::set<std::size_t> all;
+  for (const int part : {0, 1, 2, 3})
+    for (const std::size_t task : held_out_tasks(table, 0.25, part)) EXPECT_TRUE(all.insert(task).second);
+  EXPECT_THAT(all, SizeIs(20));
+  EXPECT_THAT(held_out_tasks(table, 0.25, 4), SizeIs(0));
 }
 
 TEST(Contenders, ACompositionIsHeldOutAsAWhole) {

@@ -47,6 +47,7 @@ TEST(ParseRlRecipe, NamesPlaceAndRemedy) {
               testing::AllOf(HasSubstr("r.toml:2"), HasSubstr("trloo")));
   EXPECT_THAT(error_of("[rl]\nstepps = 3\n"), testing::AllOf(HasSubstr("r.toml:2"), HasSubstr("steps")));
   EXPECT_THAT(error_of("[rl]\nsteps = 0\n"), HasSubstr("r.toml:2"));
+  EXPECT_EQ(error_of("[rl]\nsteps = 0\n[imitation]\nsteps = 3\n"), "none");
   EXPECT_THAT(error_of("[loss]\ndual_clip = 0.5\n"), HasSubstr("dual_clip"));
   EXPECT_THAT(error_of("[actor]\nrollout_bits = 1\n"), HasSubstr("rollout_bits"));
   EXPECT_THAT(error_of("[rl\n"), HasSubstr("r.toml:1"));

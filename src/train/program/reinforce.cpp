@@ -193,7 +193,7 @@ Result<int> learn_schedules(const Beginning& beginning) {
   const ActorSource source{recipe, placement};
   LATHE_TRY(OpenedModel opened, source.open());
   LATHE_TRY(const auto actor, make_actor(source, std::move(opened), table_tasks(*table), recipe.begin));
-  const auto held_out = rl::held_out_tasks(*table, recipe.rl.held_out);
+  const auto held_out = rl::held_out_tasks(*table, recipe.rl.held_out, recipe.rl.held_out_part);
   rl::RlRun run = beginning.run(digest_of(table_text));
   for (std::size_t task = 0; task < table->tasks.size(); ++task)
     if (!std::ranges::binary_search(held_out, task)) run.tasks.push_back(task);
