@@ -35,13 +35,17 @@ _DTYPES = {
 for _name, _type in ("fp8e4m3", "float8_e4m3fn"), ("fp8e5m2", "float8_e5m2"):
     if hasattr(torch, _type):
         _DTYPES[_name] = getattr(torch, _type)
-_SCALARS = {
+_SCALARS: dict[str, Any] = {
     "fp64": ctypes.c_double,
     "fp32": ctypes.c_float,
     "int8": ctypes.c_int8,
     "int32": ctypes.c_int32,
     "int64": ctypes.c_int64,
+    "bool": ctypes.c_uint8,
 }
+# Of what C has no type for it takes the bits.
+_BITS = {"fp16": ctypes.c_uint16, "bf16": ctypes.c_uint16, "fp8e4m3": ctypes.c_uint8, "fp8e5m2": ctypes.c_uint8}
+_SCALARS.update({name: kind for name, kind in _BITS.items() if name in _DTYPES})
 _ALIGNMENT = 64
 _OUTSIDE_DOMAIN = 1
 
@@ -157,7 +161,7 @@ class Kernel:
                 value = value.item()
             if not isinstance(value, (int, float)):
                 raise TypeError(f"{what} is a scalar, not {type(value).__name__}")
-            return float(value) if parameter.dtype.startswith("fp") else int(value)
+            return _number(parameter.dtype, value)
         if not isinstance(value, torch.Tensor):
             if not hasattr(value, "__dlpack__"):
                 raise TypeError(f"{what} is no tensor but {type(value).__name__}")
@@ -204,7 +208,7 @@ class Kernel:
         arguments: list[Any] = []
         for one in self._parameters:
             if one.role == "scalar":
-                arguments.append(values[one.name] if one.given else _fixed(one))
+                arguments.append(_bits(one.dtype, values[one.name] if one.given else _fixed(one)))
                 continue
             if one.role == "output":
                 held[one.name] = _empty(_shape(one, dims), _DTYPES[one.dtype])
@@ -226,7 +230,7 @@ class Kernel:
             raise KernelError(f"torch {torch.__version__} has no torch.library.custom_op; 2.4 has it")
         types = {"scalar": "float", "input": "Tensor", "inout": "Tensor"}
         inputs = ", ".join(
-            f"{'int' if one.role == 'scalar' and one.dtype.startswith('int') else types[one.role]} {one.name}"
+            f"{'int' if one.role == 'scalar' and not _DTYPES[one.dtype].is_floating_point else types[one.role]} {one.name}"
             for one in self._inputs
         )
         outputs = ", ".join(["Tensor"] * len(self._results))
@@ -306,9 +310,21 @@ def _processor() -> str:
     return next((line for line in lines if line.startswith("flags")), "")
 
 
+def _number(dtype: str, value: float) -> Union[int, float]:
+    return float(value) if _DTYPES[dtype].is_floating_point else int(value)
+
+
 def _fixed(parameter: _Parameter) -> Union[int, float]:
     assert parameter.value is not None
-    return float(parameter.value) if parameter.dtype.startswith("fp") else int(parameter.value)
+    return _number(parameter.dtype, parameter.value)
+
+
+def _bits(dtype: str, value: Union[int, float]) -> Union[int, float]:
+    """As the C function takes it."""
+    if dtype not in _BITS:
+        return value
+    whole = torch.int16 if _BITS[dtype] is ctypes.c_uint16 else torch.int8
+    return int(torch.tensor([value], dtype=_DTYPES[dtype]).view(whole).item())
 
 
 def _empty(shape: Sequence[int], dtype: torch.dtype) -> torch.Tensor:

@@ -11,10 +11,17 @@ namespace {
 
 /// Callers have the bits of what is no type of C.
 std::string c_type(DType dtype) {
-  if (dtype == DType::kF16) return "_Float16";
   const std::string_view name = info(dtype).c_name;
   const bool own = name.empty() || name.find("::") != std::string_view::npos;
   return own ? (info(dtype).bytes == 1 ? "uint8_t" : "uint16_t") : std::string(name);
+}
+
+/// Type and value as a kernel takes them. Of 16 bits, whole numbers and floating-point ones come in different
+/// registers.
+std::pair<std::string, std::string> scalar_argument(const TensorDecl& scalar) {
+  if (scalar.dtype == DType::kF16)
+    return {"lathe::half", "__builtin_bit_cast(lathe::half, a." + scalar.name + ")"};
+  return {c_type(scalar.dtype), "a." + scalar.name};
 }
 
 const OutputDecl* find_output(const TaskSpec& task, const std::string& name) {
@@ -118,7 +125,7 @@ Result<std::pair<std::string, std::string>> PlanWriter::data_argument(const std:
                                    [&](const ScratchDecl& decl) { return decl.name == name; });
   if (scratch) return Typed("void*", "s.base_ + s." + name);
   const TensorDecl* tensor = task_.find_tensor(name);
-  if (tensor && tensor->role == Role::kScalar) return Typed(c_type(tensor->dtype), "a." + name);
+  if (tensor && tensor->role == Role::kScalar) return scalar_argument(*tensor);
   if (find_output(task_, name)) return Typed("void*", "a." + name);
   if (tensor) return Typed("const void*", "a." + name);
   return invalid("the plan passes '" + name + "', which the task does not have");
@@ -297,7 +304,8 @@ std::string header_source(const ExportRequest& request, const std::string& packa
 
 Result<std::string> dispatcher_source(const ExportRequest& request, const std::string& package,
                                       const std::vector<KernelVariant>& variants) {
-  std::string text = fmt::format("#include \"lathe_{}.h\"\n{}", package, kDispatcherRuntime);
+  std::string text =
+      fmt::format("#include \"lathe_{}.h\"\n#include <lathe/cpu/half.h>\n{}", package, kDispatcherRuntime);
   for (const KernelVariant& variant : variants)
     for (const std::string& kernel : kernels_of(variant))
       text += fmt::format("extern \"C\" void {}(void);\n", kernel_symbol(package, variant, kernel));

@@ -97,20 +97,21 @@ unset(_lathe_dir)
 
 constexpr const char* kReadme = R"text(# lathe_{name}
 
-A verified CPU kernel for the task `{task}`, found by Lathe{device}. {description}
+A verified CPU kernel for the task `{task}`, found by Lathe{device}.{description}
 
 ```cmake
 find_package(lathe_{name} REQUIRED PATHS <this folder> NO_DEFAULT_PATH)
 target_link_libraries(app PRIVATE lathe::{name})
 ```
 
-or `add_subdirectory(<this folder>)`. It builds from source with g++ or clang++ (C++20), with `-march=native`: build it
-on the kind of machine that runs it. The processor must have AVX2 and FMA.
+or `add_subdirectory(<this folder>)`. It builds from source with g++ 11, clang++ 14 or later, with `-march=native`:
+build it on the kind of machine that runs it. The processor must have AVX2 and FMA.
 
 The interface is C: `include/lathe_{name}.h`. Ask `lathe_{name}_workspace_bytes` for the size of the workspace,
 allocate it at a multiple of 64 bytes (`aligned_alloc(64, ...)`), and call `lathe_{name}`. It returns `LATHE_OK` or an
 error code; no call allocates, prints or parses. With a `lathe_parallel` the work is shared among your threads; null
-means one thread.
+means one thread. Numbers that C has no type for are passed as their bits: `uint16_t` for fp16 and bf16, `uint8_t` for
+those of 8 bits and `bool`.
 
 **Domain.** {domain} It was verified within {ranges}.
 
@@ -159,7 +160,7 @@ std::string readme(const ExportRequest& request, const std::string& package,
     ranges += fmt::format("{}{} <= {} <= {}", ranges.empty() ? "" : ", ", range.low, dim, range.high);
   if (task.fixed || ranges.empty()) ranges = "the task's own shapes";
   return fmt::format(fmt::runtime(kReadme), fmt::arg("name", package), fmt::arg("task", task.name),
-                     fmt::arg("description", task.description),
+                     fmt::arg("description", task.description.empty() ? "" : " " + task.description),
                      fmt::arg("device", request.device.empty() ? "" : " on " + request.device),
                      fmt::arg("domain", domain_text(request, variants)), fmt::arg("ranges", ranges),
                      fmt::arg("speedups", speedup_lines(*request.verdict)));

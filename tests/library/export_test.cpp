@@ -177,6 +177,73 @@ TEST_F(Export, DispatchesAPlanWithEveryFeature) {
   EXPECT_EQ(kernel(2, x + 1, y, 64, 8, workspace, nullptr), kMisaligned);
 }
 
+constexpr const char* kHalfTask = R"(name = "shift"
+dims = { n = [1, 4096] }
+tensor = [{ name = "alpha", role = "scalar", dtype = "fp16" }, { name = "x", shape = ["n"], dtype = "fp16" },
+          { name = "b", shape = ["n"], dtype = "bf16" }]
+graph = """
+t = mul(x, alpha)
+u = cast(t, dtype = "bf16")
+y = add(u, b)
+"""
+shape = [{ n = 64 }]
+)";
+constexpr const char* kHalfKernel = R"(/*lathe
+[[launch]]
+kernel = "f"
+items  = "n"
+args   = ["alpha", "x", "b", "y"]
+*/
+#include <lathe/cpu.h>
+
+extern "C" void f(lathe::half alpha, const lathe::half* x, const lathe::bfloat16* b, lathe::bfloat16* y,
+                  int64_t begin, int64_t end) {
+  for (int64_t i = begin; i < end; ++i) y[i] = lathe::half(alpha * x[i]) + b[i];
+}
+)";
+
+/// Exports a kernel of 16-bit numbers, one of them a scalar, builds it with `compiler`, and calls it from a C
+/// program that knows the header alone.
+class ExportOfHalves : public Export {
+ protected:
+  void SetUp() override {
+    Export::SetUp();
+    const auto task = parse_task(kHalfTask, "shift.toml");
+    ASSERT_TRUE(task.ok()) << task.error().to_string();
+    task_ = *task;
+    use(kHalfKernel);
+    ASSERT_TRUE(export_kernel(request(), folder_).ok());
+  }
+  int run(const std::string& compiler) const {
+    constexpr const char* kProgram = R"(#include "lathe_shift.h"
+_Alignas(64) static uint16_t x[64], b[64], y[64];
+int main(void) {
+  int i;
+  for (i = 0; i < 64; ++i) x[i] = 0x4200, b[i] = 0x3f80; /* 3 and 1 */
+  if (lathe_shift(0x3800, x, b, y, 64, 0, 0) != LATHE_OK) return 1;
+  for (i = 0; i < 64; ++i) if (y[i] != 0x4020) return 2; /* 0.5 * 3 + 1 */
+  return 0;
+}
+)";
+    EXPECT_TRUE(write_file_atomically(folder_ + "/program.c", kProgram).ok());
+    return std::system(
+        ("cd '" + folder_ + "' && " + compiler +
+         " -std=c++20 -O1 -march=native -Iinclude -Idevice -c src/dispatch.cpp src/kernel_*.cpp && "
+         "cc -std=c11 -Wall -Wextra -pedantic-errors -Werror -Iinclude -o program program.c *.o && "
+         "./program")
+            .c_str());
+  }
+};
+
+TEST_F(ExportOfHalves, AreCalledFromPlainC) { EXPECT_EQ(run("g++"), 0); }
+
+TEST_F(ExportOfHalves, NeedNoCompilerThatKnowsThem) {
+  EXPECT_EQ(run("g++ -U__FLT16_MANT_DIG__"), 0);
+  if (std::system("command -v clang++ >/dev/null") == 0) {
+    EXPECT_EQ(run("clang++"), 0);
+  }
+}
+
 TEST_F(Export, AFallbackServesTheRestOfTheDomain) {
   const auto fallback = parse_candidate(
       "/*lathe\n[[launch]]\nkernel = \"finish\"\nitems = \"n\"\nargs = [\"x\", \"alpha\", \"y\", \"m\"]\n*/\n"

@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 
 from lathe_gym import load
-from lathe_gym.kernel import KernelError, _value
+from lathe_gym.kernel import _DTYPES, KernelError, _value
 
 SOURCE = Path(os.environ["LATHE_SOURCE"])
 UPDATE = """
@@ -25,6 +25,19 @@ total = sum(x, axis = 1)
 output = [{ name = "state" }, { name = "total" }]
 baselines = ["naive"]
 shape = [{ name = "small", n = 16, m = 256 }]
+"""
+
+
+SCALED = """
+name = "scaled_DTYPE"
+dims = { n = [1, 64] }
+tensor = [{ name = "x", shape = ["n"] }, { name = "alpha", role = "scalar", dtype = "DTYPE" }]
+graph = \"\"\"
+a = cast(alpha, dtype = "fp32")
+y = mul(x, a)
+\"\"\"
+baselines = ["naive"]
+shape = [{ name = "small", n = 16 }]
 """
 
 
@@ -80,6 +93,15 @@ class Exported(unittest.TestCase):
         torch.testing.assert_close(kernel(torch.tensor(3.0), x, y), 3 * x + y)
         with self.assertRaisesRegex(TypeError, "alpha is a scalar, not str"):
             kernel("two", x, y)
+
+    def test_scalars_may_be_of_any_type(self):
+        narrow = [name for name in ("fp8e4m3", "fp8e5m2") if name in _DTYPES]
+        for dtype in ("fp64", "fp16", "bf16", "int8", "int64", "bool", *narrow):
+            kernel = load(self.package(f"scaled_{dtype}", SCALED.replace("DTYPE", dtype)))
+            for alpha in (1, -3) if dtype != "bool" else (1, 0):
+                with self.subTest(dtype=dtype, alpha=alpha):
+                    x = torch.randn(16)
+                    torch.testing.assert_close(kernel(x, alpha), x * alpha)
 
     def test_outputs_are_a_tuple_and_inputs_stay(self):
         kernel = load(self.package("update", UPDATE))

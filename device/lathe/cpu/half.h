@@ -2,18 +2,29 @@
 
 #include <stdint.h>
 
+#ifndef __FLT16_MANT_DIG__
+#include <immintrin.h>
+#endif
+
 // 16-bit floating-point storage types; arithmetic is in fp32, where C++ would round products of two
 // _Float16.
 
 namespace lathe {
 
 struct half {
+#ifdef __FLT16_MANT_DIG__
   _Float16 value;
 
-  half() = default;
   explicit half(float from) : value(static_cast<_Float16>(from)) {}
-  half& operator=(float from) { return *this = half(from); }
   operator float() const { return static_cast<float>(value); }
+#else  // g++ 11 and clang++ 14 have no _Float16
+  uint16_t bits;
+
+  explicit half(float from) : bits(_cvtss_sh(from, _MM_FROUND_TO_NEAREST_INT)) {}
+  operator float() const { return _cvtsh_ss(bits); }
+#endif
+  half() = default;
+  half& operator=(float from) { return *this = half(from); }
 };
 
 struct bfloat16 {
