@@ -4,9 +4,9 @@
 
 #include <cstdlib>
 #include <exception>
-#include <sstream>
 
 #include "base/guard.h"
+#include "cli/arguments.h"
 #include "cli/console.h"
 #include "cli/options.h"
 #include "cli/session.h"
@@ -31,15 +31,7 @@ int parse_and_run(int argc, char** argv, std::span<const AddVerb> verbs) {
   app.failure_message(usage_message);
   Run run;
   for (const AddVerb add : verbs) add(app, run);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    std::ostringstream out, err;
-    const int code = app.exit(error, out, err);
-    write_standard_output(out.str());
-    write_standard_error(err.str());
-    return code == 0 ? kSuccess : kUsage;
-  }
+  if (const auto ended = parse_arguments(app, {argv + 1, argv + argc})) return *ended;
   install_signal_handlers();
   return run();
 }

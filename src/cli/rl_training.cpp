@@ -8,9 +8,9 @@
 #include <filesystem>
 #include <functional>
 #include <limits>
-#include <sstream>
 
 #include "base/fd.h"
+#include "cli/arguments.h"
 #include "cli/console.h"
 #include "cli/options.h"
 #include "cli/run_plan.h"
@@ -150,15 +150,7 @@ Result<int> train_choices(const std::vector<std::string>& arguments) {
   app.add_option("--seed", options.seed, "In place of the recipe's")
       ->check(whole_number(0, std::numeric_limits<std::int64_t>::max()).description("0.."));
   app.add_flag("--resume", options.resume, "Go on from the last checkpoint, if there is one");
-  try {
-    app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
-  } catch (const CLI::ParseError& error) {
-    std::ostringstream out, err;
-    const int code = app.exit(error, out, err);
-    write_standard_output(out.str());
-    write_standard_error(err.str());
-    return code == 0 ? static_cast<int>(kSuccess) : static_cast<int>(kUsage);
-  }
+  if (const auto ended = parse_arguments(app, arguments)) return *ended;
   return train(options);
 }
 

@@ -1,6 +1,5 @@
-#include <sstream>
-
 #include "base/guard.h"
+#include "cli/arguments.h"
 #include "cli/console.h"
 #include "cli/exit_code.h"
 #include "lm/program/options.h"
@@ -17,15 +16,7 @@ int run_program(int argc, char** argv) {
   });
   Run run;
   for (const auto add : {add_generate, add_bench, add_logits, add_tokens, add_serve}) add(app, run);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    std::ostringstream out, err;
-    const int code = app.exit(error, out, err);
-    cli::write_standard_output(out.str());
-    cli::write_standard_error(err.str());
-    return code == 0 ? cli::kSuccess : cli::kUsage;
-  }
+  if (const auto ended = cli::parse_arguments(app, {argv + 1, argv + argc})) return *ended;
   return run();
 }
 

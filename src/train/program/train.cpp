@@ -4,16 +4,17 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <memory>
 #include <optional>
-#include <sstream>
 #include <string>
 
 #include "base/fd.h"
 #include "base/guard.h"
 #include "base/stop_signals.h"
+#include "cli/arguments.h"
 #include "cli/console.h"
 #include "cli/exit_code.h"
 #include "rl/recipe.h"
@@ -192,15 +193,7 @@ int run_program(int argc, char** argv) {
   TrainOptions options;
   options.arguments.assign(argv, argv + argc);
   add_options(app, options);
-  try {
-    app.parse(argc - 1, argv + 1);
-  } catch (const CLI::ParseError& error) {
-    std::ostringstream out, err;
-    const int code = app.exit(error, out, err);
-    cli::write_standard_output(out.str());
-    cli::write_standard_error(err.str());
-    return code == 0 ? cli::kSuccess : cli::kUsage;
-  }
+  if (const auto ended = cli::parse_arguments(app, {argv + std::min(argc, 2), argv + argc})) return *ended;
   if (options.rank < 0 || options.rank >= options.devices)
     return cli::fail(invalid("a run's first process alone starts others", "leave --rank out"));
   const auto code = train(options);
