@@ -16,6 +16,7 @@
 #include <cstring>
 
 #include "base/clock.h"
+#include "base/guard.h"
 
 namespace lathe {
 namespace {
@@ -147,9 +148,11 @@ Result<Process> Process::start(const Command& command, std::span<const Descripto
   pid_t pid = -1;
   const int failed = ::posix_spawnp(&pid, argv[0], spawn.actions(), spawn.attributes(), argv.data(),
                                     command.environment ? environment.data() : environ);
-  if (failed != 0)
-    return Error{ErrorCode::kUnavailable,
-                 fmt::format("cannot start '{}': {}", command.argv[0], std::strerror(failed))};
+  if (failed != 0) {
+    std::string message = fmt::format("cannot start '{}': {}", command.argv[0], std::strerror(failed));
+    return failed == EAGAIN ? no_more_processes(std::move(message))
+                            : Error{ErrorCode::kUnavailable, std::move(message)};
+  }
   return Process(pid);
 }
 

@@ -20,6 +20,7 @@ std::string Error::to_string() const {
 
 Error errno_error(std::string action, std::string hint) {
   const int code = errno;
+  if (code == EMFILE || code == ENFILE) hint = "raise the limit on open files: ulimit -n";
   return {ErrorCode::kIo, fmt::format("{}: {}", action, std::strerror(code)), std::move(hint)};
 }
 

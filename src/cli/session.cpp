@@ -134,7 +134,11 @@ Result<std::unique_ptr<Store>> open_store(const CommonOptions& options) {
   if (folder.find("://") != std::string::npos)  // the URL may have a password
     return invalid("runs are kept in a folder, not on a server",
                    "name one with --store; only lathe serve knows postgres://...");
-  return Store::open(folder);
+  auto store = Store::open(folder);
+  if (store.ok() || store.error().code != ErrorCode::kIo) return store;
+  Error error = std::move(store).error();
+  error.hint += "; --store or LATHE_STORE names another place";
+  return error;
 }
 
 Result<std::unique_ptr<Store>> open_existing_store(const CommonOptions& options) {

@@ -8,7 +8,11 @@
 #include <unistd.h>
 
 #include <array>
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
+
+#include "base/guard.h"
 
 namespace lathe {
 
@@ -30,7 +34,7 @@ Result<HelperProcess> HelperProcess::spawn(const std::string& program, const std
   auto process = Process::start(command, descriptors);
   if (!process.ok()) {
     Error error = std::move(process).error();
-    error.hint = "build or install Lathe whole: its helper programs stand beside it";
+    if (error.hint.empty()) error.hint = "build or install Lathe whole: its helper programs stand beside it";
     return error;
   }
   return HelperProcess(program, *std::move(process),
@@ -73,7 +77,7 @@ int serve_in_namespaces(const std::function<int()>& serve, const NamespaceSpec& 
   if (!entered.ok()) return fail_to_start(entered.error());
   const pid_t inner = ::fork();
   if (inner < 0)
-    return fail_to_start(errno_error("cannot start a process", "raise the limit on processes: ulimit -u"));
+    return fail_to_start(no_more_processes(std::string("cannot start a process: ") + std::strerror(errno)));
   close_standard_error();
   if (inner == 0) {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);

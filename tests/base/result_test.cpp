@@ -4,6 +4,9 @@
 
 #include <cerrno>
 #include <memory>
+#include <system_error>
+
+#include "base/guard.h"
 
 namespace lathe {
 namespace {
@@ -60,6 +63,20 @@ TEST(Error, FromErrnoNamesTheActionAndTheReason) {
   const Error error = errno_error("cannot write 'x'");
   EXPECT_EQ(error.code, ErrorCode::kIo);
   EXPECT_EQ(error.message, "cannot write 'x': No space left on device");
+}
+
+TEST(Error, FromErrnoNamesTheLimitOnOpenFilesWhoeverMeetsIt) {
+  errno = EMFILE;
+  EXPECT_EQ(errno_error("cannot open 'x'", "check that it can be read").hint,
+            "raise the limit on open files: ulimit -n");
+}
+
+TEST(WithoutExceptions, AThreadThatMayNotBeStartedIsNoFaultOfLathe) {
+  const auto error = without_exceptions([]() -> Status {
+                       throw std::system_error(EAGAIN, std::generic_category());
+                     }).error();
+  EXPECT_EQ(error.code, ErrorCode::kUnavailable);
+  EXPECT_NE(error.hint.find("ulimit -u"), std::string::npos);
 }
 
 }  // namespace

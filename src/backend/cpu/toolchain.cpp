@@ -46,6 +46,16 @@ constexpr double kToolSeconds = 60;
 /// the assembler) must neither break nor change headers that later runs find precompiled.
 const std::vector<std::string> kEnvironment = {"PATH=/usr/local/bin:/usr/bin:/bin", "LC_ALL=C"};
 
+/// What to do where the trusted compiler fails on Lathe's own sources.
+std::string remedy_for(const std::string& said) {
+  const auto says = [&](const char* words) { return said.find(words) != std::string::npos; };
+  if (says("No space left") || says("quota exceeded") || says("File size limit"))
+    return "make room where the cache is, or set LATHE_CACHE to another folder of your own";
+  if (says("out of memory") || says("memory exhausted") || says("Cannot allocate memory"))
+    return "raise the memory limit";
+  return "check the installation of g++ (Debian: apt-get install g++)";
+}
+
 /// Standard output of the trusted compiler.
 Result<std::string> run_compiler(std::vector<std::string> flags, std::string folder = {}) {
   flags.insert(flags.begin(), "/usr/bin/g++");
@@ -54,7 +64,7 @@ Result<std::string> run_compiler(std::vector<std::string> flags, std::string fol
                         kToolSeconds));
   if (!run.status.ok())
     return Error{ErrorCode::kUnavailable, fmt::format("'{}' failed: {}", fmt::join(flags, " "), run.errors),
-                 "install g++ (Debian: apt-get install g++)"};
+                 remedy_for(run.errors)};
   return std::move(run.output);
 }
 

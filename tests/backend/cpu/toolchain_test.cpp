@@ -1,6 +1,8 @@
 #include "backend/cpu/toolchain.h"
 
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include <cstdlib>
@@ -70,6 +72,20 @@ TEST_F(ToolchainTest, ACacheThatIsDeletedIsMadeAnew) {
   fs::remove_all(cache());
   EXPECT_EQ(build(2), "built");
   EXPECT_EQ(build(1), "built");
+}
+
+TEST_F(ToolchainTest, ACacheWithoutRoomSaysSo) {
+  ::signal(SIGXFSZ, SIG_IGN);
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  const rlimit little{.rlim_cur = 1 << 20, .rlim_max = before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &little), 0);
+  const auto made =
+      Toolchain::create({*find_program("", "lathe-runner"), *device_header_folder(), folder_ + "/full"});
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
+  ::signal(SIGXFSZ, SIG_DFL);
+  ASSERT_FALSE(made.ok());
+  EXPECT_NE(made.error().hint.find("LATHE_CACHE"), std::string::npos) << made.error().to_string();
 }
 
 TEST_F(ToolchainTest, HeadersThatAreDamagedAreNotTheCandidatesFault) {
