@@ -206,7 +206,8 @@ Result<Candidate> parse_candidate(std::string text, std::string name) {
     return invalid(fmt::format("{} bytes are too many for a candidate", text.size()), "at most 1 MiB",
                    {name});
   if (text.find('\0') != std::string::npos)
-    return invalid("the candidate holds a zero byte", "it must be text", {name});
+    return invalid("the candidate holds a zero byte: it is no text, or one in UTF-16", "save it as UTF-8",
+                   {name});
   if (text.starts_with(kByteOrderMark)) text.erase(0, kByteOrderMark.size());
   const std::size_t open = first_visible(text);
   const Quotes* const quotes = quotes_at(text, open);

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <filesystem>
+#include <optional>
 
 #include "backend/installation.h"
 #include "base/fd.h"
@@ -25,22 +26,29 @@ struct TasksOptions {
 };
 
 Result<int> list(const TasksOptions& options) {
+  std::error_code code;
   std::string folder = options.folder;
   if (folder.empty()) {
-    std::error_code code;
     folder = "tasks";
     if (!std::filesystem::is_directory(folder, code)) {
       LATHE_TRY(folder, find_data_folder("tasks", "softmax_rows.toml"));
     }
   }
+  if (!std::filesystem::is_directory(folder, code))
+    return Error{ErrorCode::kNotFound, "there is no folder '" + folder + "'", "name another with --folder"};
   const auto paths = task_files(folder);
   if (paths.empty())
     return Error{ErrorCode::kNotFound, "no task in '" + folder + "'", "name a folder with --folder"};
+  int ended = kSuccess;
   for (const std::string& path : paths) {
-    LATHE_TRY(const TaskSpec task, load_task(path));
-    print("{:<28} {:>2} nodes  {}  {}\n", task.name, task.nodes.size(), path, task.description);
+    const auto task = load_task(path);
+    if (task.ok()) {
+      print("{:<28} {:>2} nodes  {}  {}\n", task->name, task->nodes.size(), path, task->description);
+    } else {
+      ended = fail(task.error());
+    }
   }
-  return static_cast<int>(kSuccess);
+  return ended;
 }
 
 std::string type_text(const SymbolicType& type) {
@@ -68,19 +76,28 @@ Result<int> show(const TasksOptions& options) {
   return static_cast<int>(kSuccess);
 }
 
+Result<LintReport> lint_file(const std::string& path, std::uint64_t seed) {
+  LATHE_TRY(const TaskSpec task, load_task(path));
+  return lint(task, Seed::from_number(seed));
+}
+
 Result<int> lint_all(const TasksOptions& options) {
   bool sound = true;
+  std::optional<int> unusable;
   for (const std::string& path : options.lint_tasks) {
     if (stop_token().cancelled()) return static_cast<int>(kInterrupted);
-    LATHE_TRY(const TaskSpec task, load_task(path));
-    LATHE_TRY(const LintReport report, lint(task, Seed::from_number(options.seed)));
-    sound = sound && report.sound();
-    print("{}: {}\n", path, report.sound() ? "sound" : "REFUSED");
-    for (const LintFinding& finding : report.findings)
+    const auto report = lint_file(path, options.seed);
+    if (!report.ok()) {
+      unusable = fail(report.error());
+      continue;
+    }
+    sound = sound && report->sound();
+    print("{}: {}\n", path, report->sound() ? "sound" : "REFUSED");
+    for (const LintFinding& finding : report->findings)
       print("  {} {}: {}\n", finding.fatal ? "error" : "note", finding.check, finding.text);
-    for (const std::string& skipped : report.skipped) print("  skipped {}\n", skipped);
+    for (const std::string& skipped : report->skipped) print("  skipped {}\n", skipped);
   }
-  return static_cast<int>(sound ? kSuccess : kNothingPassed);
+  return unusable.value_or(sound ? kSuccess : kNothingPassed);
 }
 
 Result<int> generate(const TasksOptions& options) {

@@ -49,6 +49,8 @@ class SafetyCheck {
   SafetyCheck(std::string_view text, const SourcePos& origin) : text_(text), origin_(origin) {}
 
   Status run() {
+    if (const std::size_t zero = text_.find('\0'); zero != std::string_view::npos)
+      return fail("a zero byte: this is no text, or one in UTF-16", "save it as UTF-8", zero);
     if (text_.starts_with("\xef\xbb\xbf")) at_ = 3;  // a byte order mark
     while (at_ < text_.size()) {
       const char c = text_[at_];

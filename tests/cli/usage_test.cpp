@@ -64,6 +64,11 @@ const std::vector<WrongUse> kWrongUses = {
     {"NegativeSeedOfDrafts", {"data", "draft", "--out", "o", "--seed", "-1"}, 2, {"--seed", "'-1' is not"}},
     {"NegativeGpuOfGemm", {"gemm", "bench", "--gpu", "-1"}, 2, {"--gpu", "'-1' is not a whole number"}},
     {"FolderAsATask", {"tasks", "show", "."}, 3, {"'.' is a folder", "name a file in it"}},
+    {"ListOfNoFolder", {"tasks", "list", "--folder", "nosuch"}, 3, {"there is no folder 'nosuch'"}},
+    {"RunsInAStoreThatCannotBeMade",
+     {"optimize", "tiny.toml", "--store", "/proc/runs"},
+     4,
+     {"'/proc/runs'", "--store or LATHE_STORE"}},
     {"StoreInAFile",
      {"serve", "token", "add", "a", "--store", "tiny.toml"},
      4,
@@ -218,6 +223,20 @@ TEST_P(UsageTest, IsRefusedWithARemedyAndLeavesNothing) {
     EXPECT_NE(program.err().find(text), std::string::npos) << program.err();
   EXPECT_EQ(program.out(), "");
   EXPECT_EQ(files(), before);
+}
+
+TEST_F(ProgramTest, ATaskThatCannotBeReadKeepsNoOtherFromListAndLint) {
+  write("broken.toml", "name = \n");
+  for (const std::vector<std::string>& args :
+       {std::vector<std::string>{"tasks", "list", "--folder", "."},
+        std::vector<std::string>{"tasks", "lint", "broken.toml", "tiny.toml"}}) {
+    Program program(folder_, args);
+    const int status = program.wait(10);
+    ASSERT_TRUE(WIFEXITED(status));
+    EXPECT_EQ(WEXITSTATUS(status), 3);
+    EXPECT_NE(program.out().find("tiny"), std::string::npos) << program.out();
+    EXPECT_NE(program.err().find("broken.toml:1:"), std::string::npos) << program.err();
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(, UsageTest, testing::ValuesIn(kWrongUses),

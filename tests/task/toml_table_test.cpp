@@ -107,6 +107,15 @@ TEST(TomlDocument, OrdinaryNestingParses) {
   EXPECT_TRUE(TomlDocument::parse("[a.b.c.d]\ne.f = [[1, 2.5], [{g = [3]}]]", {"t.toml"}).ok());
 }
 
+TEST(TomlDocument, TextInUtf16IsNamedAsSuch) {
+  const Error error =
+      error_of(std::string("\xff\xfe"
+                           "n\0=\0",
+                           6));
+  EXPECT_THAT(error.message, HasSubstr("UTF-16"));
+  EXPECT_THAT(error.hint, HasSubstr("UTF-8"));
+}
+
 TEST(TomlDocument, RefusesMoreThanAMebibyte) {
   EXPECT_THAT(error_of(std::string((1 << 20) + 1, ' ')).message, HasSubstr("too many"));
 }
