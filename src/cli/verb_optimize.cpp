@@ -64,6 +64,7 @@ class Optimizer {
     const std::string& run = plan.record.id;
     LATHE_TRY(const RunLock lock, RunLock::take(options_.common.store_folder, run));
     progress_.begin(plan.task->name);
+    LATHE_CHECK_OK(check_catalogue(plan));
     LATHE_TRY(const Spent spent, spent_on(plan));
     LATHE_TRY(const auto policy,
               make_named_policy(options_.policy, options_.model,
@@ -89,6 +90,16 @@ class Optimizer {
 
  private:
   static constexpr double kLeastSearch = 0.25;  // of a run's time, however long its preparation took
+
+  /// That the catalogue has kernels for the task, where nobody else writes any: known at once, and not after
+  /// minutes of preparation by a run that nothing can end.
+  Status check_catalogue(const RunPlan& plan) {
+    if (options_.policy != "catalog") return Ok{};
+    const auto proposals = propose_now(
+        *make_catalog_policy(),
+        {.context = {plan.task, judge_.device(), judge_.peaks()}, .count = 1, .cancel = stop_token()});
+    return proposals.ok() ? Status(Ok{}) : proposals.error();
+  }
 
   /// By a model, in earlier sittings of the run.
   Result<Spent> spent_on(const RunPlan& plan) {

@@ -60,11 +60,15 @@ Result<int> show(const RunsOptions& options) {
   LATHE_TRY(const auto experiences, store->experiences(run.id));
   print("{}  {}  {} UTC\nsettings {}\n\n", run.id, run.status, date_text(run.created_unix), run.config);
   const std::string peer = peer_of(run);
+  constexpr std::string_view kRow = "{:>5}  {:<12}  {:<7} {:<12} {:<16} {:>10} {:>9}  {}{}\n";
+  if (!experiences.empty())
+    print(kRow, "eval", "candidate", "depth", "verdict", "reason", "median", "x naive",
+          reward ? fmt::format("{:>7} ", "reward") : "", "made by");
   for (const Experience& experience : experiences) {
     const Verdict& verdict = experience.verdict;
     const auto naive = verdict.speedup("naive");
-    print("{:>5}  {}  {:<7} {:<12} {:<16} {:>10} {:>9}  {}{}\n", experience.sequence,
-          experience.candidate.short_hex(), name(verdict.depth), name(verdict.outcome), verdict.reason,
+    print(kRow, experience.sequence + 1, experience.candidate.short_hex(), name(verdict.depth),
+          name(verdict.outcome), verdict.reason,
           verdict.median_ns() > 0 ? format_ns(verdict.median_ns()) : "",
           naive ? fmt::format("{:.2f}x", naive->mid) : "",
           reward ? fmt::format("{:>7} ", reward_text(*reward, verdict, peer)) : "",

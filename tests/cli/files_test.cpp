@@ -97,6 +97,19 @@ TEST_F(FilesTest, NoNameInACandidatesObjectPassesForAVerdict) {
   for (const char* harmful : {"\x1b", "\r", "\u202e"}) EXPECT_THAT(out_ + err_, Not(HasSubstr(harmful)));
 }
 
+TEST_F(FilesTest, ATaskThatTheCatalogueDeclinesIsRefusedAtOnceAndLeavesNoRun) {
+  write("declined.toml",
+        "name = \"declined\"\ndims = { H = [4, 20] }\n"
+        "tensor = [{ name = \"x\", shape = [1, 2, \"H\", 8] },\n"
+        "          { name = \"p\", shape = [1, 4, 4, 2], gen = { kind = \"uniform\" } }]\n"
+        "graph = \"y = grid_sample(x, p)\"\nshape = [{ H = 8 }]\n");
+  EXPECT_EQ(run({"optimize", "declined.toml", "--device", "cpu", "--evals", "1"}), 4);
+  EXPECT_THAT(err_, HasSubstr("the catalogue does not know op grid_sample"));
+  EXPECT_THAT(err_, Not(HasSubstr("preparing")));
+  EXPECT_EQ(run({"runs", "list"}), 0);
+  EXPECT_THAT(out_, HasSubstr("no runs yet"));
+}
+
 TEST_F(FilesTest, BuildGoesOnWithTheNextAndNamesWhatIsLeftOut) {
   write("fits.cu", kTwiceOnGpu);
   write("broken.cu", std::string(kTwiceOnGpu) + "#error broken on purpose\n");
