@@ -253,7 +253,8 @@ class TheApi final : public Api, public std::enable_shared_from_this<TheApi> {
   std::optional<HttpResponse> admit(const HttpRequest& request) {
     const Match found = match(request);
     if (!found.route) {
-      if (found.allowed.empty()) return fault_response(404, "not_found", "there is no such page");
+      if (found.allowed.empty())
+        return fault_response(404, "not_found", "there is no such page; /openapi.json lists all");
       HttpResponse response = fault_response(405, "method", "this page does not take " + request.method);
       response.headers.emplace_back("Allow", found.allowed);
       return response;
@@ -264,6 +265,8 @@ class TheApi final : public Api, public std::enable_shared_from_this<TheApi> {
       return fault_response(403, "forbidden", "without tokens this service is for 127.0.0.1 alone");
     if (request.method == "POST" && !is_json(request.header("content-type")))
       return fault_response(415, "content_type", "send application/json");
+    if (const auto coding = request.header("content-encoding"); !coding.empty() && coding != "identity")
+      return fault_response(415, "content_encoding", "send the body without a Content-Encoding");
     const auto principal = principal_of(request);
     if (!principal)
       return fault_response(401, "unauthorized", "send a token: Authorization: Bearer lathe_...");
@@ -357,7 +360,9 @@ class TheApi final : public Api, public std::enable_shared_from_this<TheApi> {
       return invalid("there is no task of that digest", "send its text as {\"toml\": ...} first");
     }
     const auto found = own_.find(task.name);
-    if (found == own_.end()) return invalid("there is no task of that name", "GET /v1/tasks lists them");
+    if (found == own_.end())
+      return invalid("there is no task of that name, '" + visible_line(task.name) + "'",
+                     "GET /v1/tasks lists them");
     return found->second;
   }
 

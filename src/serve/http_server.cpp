@@ -1,5 +1,6 @@
 #include "serve/http_server.h"
 
+#include <fmt/format.h>
 #include <sys/socket.h>
 
 #include <array>
@@ -276,9 +277,14 @@ class BeastServer final : public HttpServer {
 
   asio::awaitable<bool> refuse(beast::tcp_stream& stream, beast::error_code error) {
     if (error == http::error::header_limit || error == http::error::buffer_overflow)
-      co_await write(stream, handler_.fault(431, "the header is too large"), {.keep = false});
+      co_await write(
+          stream,
+          handler_.fault(431, fmt::format("the header is larger than {} bytes", limits_.header_bytes)),
+          {.keep = false});
     else if (error == http::error::body_limit)
-      co_await write(stream, handler_.fault(413, "the body is too large"), {.keep = false});
+      co_await write(stream,
+                     handler_.fault(413, fmt::format("the body is larger than {} bytes", limits_.body_bytes)),
+                     {.keep = false});
     else if (error == beast::error::timeout)
       stream.close();  // the stream cannot be used after its timeout
     else if (error.category() == http::make_error_code(http::error::bad_method).category() &&

@@ -643,7 +643,7 @@ const char* const kOpenApiDocument = R"json({
       "type": "string",
       "maxLength": 256,
       "default": "",
-      "description": "Given back with the answer."
+      "description": "Given back with the answer; while a client has the same evaluation under way or answered, the first one's."
      }
     }
    },

@@ -97,6 +97,8 @@ TEST_F(ApiTest, WhatIsWrongIsNamed) {
   EXPECT_EQ(client.get("/v1/evaluations?&limit=5&")->status, 200);
   EXPECT_EQ(client.get("/v1/evaluations?limit=5&limit=6")->status, 400) << "which is meant?";
   EXPECT_EQ(client.get("/nothing")->status, 404);
+  EXPECT_THAT(client.get("/nothing")->body, HasSubstr("/openapi.json"));
+  refused(R"({"task":"nothing","candidate":"x"})", "'nothing'");
   EXPECT_EQ(client.get("/v1/../etc/passwd")->status, 404);
   EXPECT_EQ(client.ask("PUT", "/v1/tasks", "")->status, 405);
   const auto status_of = [&](const std::string& content_type) {
@@ -104,6 +106,10 @@ TEST_F(ApiTest, WhatIsWrongIsNamed) {
   };
   for (const char* const wrong : {"text/plain", "application/jsonlines", "application", ""})
     EXPECT_EQ(status_of(wrong), 415) << wrong;
+  const auto packed = client.ask("POST", "/v1/evaluations", submission("x"),
+                                 {{"Content-Type", "application/json"}, {"Content-Encoding", "gzip"}});
+  EXPECT_EQ(packed->status, 415);
+  EXPECT_THAT(packed->body, HasSubstr("Content-Encoding"));
   for (const char* const right : {"application/json;charset=utf-8", "Application/JSON ; a=b"})
     EXPECT_LT(status_of(right), 300) << right;
 }
@@ -361,7 +367,9 @@ TEST_F(ApiTest, MetricsAreRealNumbers) {
 TEST_F(ApiTest, OversizedSlowAndBrokenRequestsAreCutOff) {
   start({.header_bytes = 2000, .body_bytes = 5000, .header_seconds = 0.5, .body_seconds = 0.5});
   HttpClient client(port());
-  EXPECT_EQ(client.post("/v1/evaluations", submission(std::string(6000, 'x')))->status, 413);
+  const auto large = client.post("/v1/evaluations", submission(std::string(6000, 'x')));
+  EXPECT_EQ(large->status, 413);
+  EXPECT_THAT(large->body, HasSubstr("larger than 5000 bytes"));
   EXPECT_EQ(client.ask("GET", "/v1/tasks", "", {{"X-Large", std::string(3000, 'x')}})->status, 431);
   const auto begin = steady_clock().now_ns();
   EXPECT_EQ(HttpClient::exchange(port(), "GET /v1/tasks HT", 20), "");
