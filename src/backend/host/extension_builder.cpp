@@ -48,6 +48,9 @@ constexpr const char* kTensorHeader = R"(#ifndef LATHE_TENSOR_HEADER
 #define LATHE_TENSOR_HEADER
 #include <ATen/Dispatch.h>
 #include <ATen/core/Tensor.h>
+#define AT_PER_OPERATOR_HEADERS
+#include <ATen/TensorOperators.h>
+#undef AT_PER_OPERATOR_HEADERS
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/full.h>
@@ -137,8 +140,10 @@ bool may_lack_a_header(const Python& python, std::string_view log, std::string_v
   const auto has = [](std::string_view all, std::string_view part) {
     return all.find(part) != std::string_view::npos;
   };
-  for (const char* const said : {"has no member", "is not a member of", "incomplete type",
-                                 "was not declared in this scope", "expected constructor"})
+  for (const char* const said :
+       {"has no member", "is not a member of", "incomplete type", "was not declared in this scope",
+        "expected constructor", "no match for", "no matching function", "no operator \"", "no instance of",
+        "does not name a type", "has not been declared"})
     if (has(log, said)) return true;
   return lacks_function(python, log) || (has(log, "is undefined") && has(text, "using "));
 }

@@ -41,7 +41,6 @@ class ExtensionBuilderTest : public testing::Test {
     options.cache_folder = testing::TempDir() + "lathe-extensions";
     auto parts = find_parts(options);
     if (!parts.ok()) GTEST_SKIP() << parts.error().to_string();
-    if (!std::filesystem::exists("/usr/local/cuda/bin/nvcc")) GTEST_SKIP() << "no nvcc";
     parts_ = *std::move(parts);
   }
 
@@ -64,14 +63,41 @@ class ExtensionBuilderTest : public testing::Test {
   HostParts parts_;
 };
 
-TEST_F(ExtensionBuilderTest, KernelsAreCompiledBesideTheirBinding) {
+/// With kernels, which nvcc compiles.
+class KernelBuilderTest : public ExtensionBuilderTest {
+ protected:
+  void SetUp() override {
+    ExtensionBuilderTest::SetUp();
+    if (!std::filesystem::exists("/usr/local/cuda/bin/nvcc")) GTEST_SKIP() << "no nvcc";
+  }
+};
+
+TEST_F(ExtensionBuilderTest, SourcesOfTensorsAloneMayDoWhatTensorsCan) {
+  const auto bound = [&](const std::string& body) {
+    return build({{"kind", "cpp"},
+                  {"name", "mine"},
+                  {"source", "torch::Tensor f(torch::Tensor x) {\n" + body +
+                                 "\n}\nPYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def(\"f\", &f); }\n"},
+                  {"flags", nlohmann::json::array()}},
+                 "");
+  };
+  for (const char* body :
+       {"auto y = x - std::get<0>(x.max(1, true)); y.exp_(); return y.div_(y.sum(1, true));",
+        "return 2 * x + x[0] * 0.5 - (-x) / x.clamp_min(1) + (x > 0).to(torch::kFloat32);",
+        "std::ostringstream text; text << x; return text.str().empty() ? x : x.t();"}) {
+    const CompiledExtension built = bound(body);
+    EXPECT_TRUE(built.ok) << body << "\n" << built.log;
+  }
+}
+
+TEST_F(KernelBuilderTest, KernelsAreCompiledBesideTheirBinding) {
   const CompiledExtension built = build(request(kKernels, "-gencode=arch=compute_50,code=sm_50"));
   ASSERT_TRUE(built.ok) << built.log;
   EXPECT_THAT(built.object, HasSubstr("sm_90a"));
   EXPECT_THAT(built.object, HasSubstr("PyInit_mine"));
 }
 
-TEST_F(ExtensionBuilderTest, AnErrorInAKernelSaysWhere) {
+TEST_F(KernelBuilderTest, AnErrorInAKernelSaysWhere) {
   const CompiledExtension built = build(request("__global__ void f() {\n  no_such_name = 1;\n}\n"));
   EXPECT_FALSE(built.ok);
   EXPECT_EQ(built.reason, "compile_error");
@@ -84,14 +110,14 @@ constexpr const char* kSaysWhich =
     "#ifdef TORCH_LIBRARY\n#define HEADERS more\n#else\n#define HEADERS few\n#endif\n"
     "#define QUOTED(x) #x\n#define QUOTE(x) QUOTED(x)\n";
 
-TEST_F(ExtensionBuilderTest, ErrorsThatNoHeaderMendsAreFoundOnce) {
+TEST_F(KernelBuilderTest, ErrorsThatNoHeaderMendsAreFoundOnce) {
   const CompiledExtension built =
       build(request(std::string(kSaysWhich) + "static_assert(sizeof(int) == 3, QUOTE(HEADERS));\n"));
   EXPECT_EQ(built.reason, "compile_error");
   EXPECT_THAT(built.log, HasSubstr("few"));
 }
 
-TEST_F(ExtensionBuilderTest, KernelsThatNeedMoreOfTorchGetMoreOfIt) {
+TEST_F(KernelBuilderTest, KernelsThatNeedMoreOfTorchGetMoreOfIt) {
   const CompiledExtension by_a_macro =
       build(request("#include <torch/extension.h>\n#define LIBRARY torch\n"
                     "torch::Tensor doubled(torch::Tensor x) { return LIBRARY::cat({x, x}); }\n"));
@@ -102,14 +128,14 @@ TEST_F(ExtensionBuilderTest, KernelsThatNeedMoreOfTorchGetMoreOfIt) {
   EXPECT_TRUE(by_its_argument.ok) << by_its_argument.log;
 }
 
-TEST_F(ExtensionBuilderTest, WhatReachesBeyondTheSourceIsRefused) {
+TEST_F(KernelBuilderTest, WhatReachesBeyondTheSourceIsRefused) {
   for (const char* flag :
        {"-I/etc", "--compiler-bindir=/tmp", "-Xcompiler=-fplugin=x", "@file", "-o", "-run"})
     EXPECT_EQ(build(request(kKernels, flag)).reason, "bad_extension") << flag;
   EXPECT_EQ(build(request("#include \"/etc/passwd\"\n")).reason, "compile_error");
 }
 
-TEST_F(ExtensionBuilderTest, WithoutAGpuThereAreNoKernels) {
+TEST_F(KernelBuilderTest, WithoutAGpuThereAreNoKernels) {
   EXPECT_EQ(build(request(kKernels), "").reason, "bad_extension");
 }
 
