@@ -78,6 +78,9 @@ Result<int> show(const TasksOptions& options) {
 
 Result<LintReport> lint_file(const std::string& path, std::uint64_t seed) {
   LATHE_TRY(const TaskSpec task, load_task(path));
+  if (task.reference == ReferenceKind::kProcess)
+    return Error{ErrorCode::kUnavailable, path + ": lint runs no Python",
+                 "lathe eval --device host:cpu refuses a module that is no reference (docs/host.md)"};
   return lint(task, Seed::from_number(seed));
 }
 

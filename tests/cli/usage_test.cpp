@@ -64,6 +64,10 @@ const std::vector<WrongUse> kWrongUses = {
     {"NegativeSeedOfDrafts", {"data", "draft", "--out", "o", "--seed", "-1"}, 2, {"--seed", "'-1' is not"}},
     {"NegativeGpuOfGemm", {"gemm", "bench", "--gpu", "-1"}, 2, {"--gpu", "'-1' is not a whole number"}},
     {"FolderAsATask", {"tasks", "show", "."}, 3, {"'.' is a folder", "name a file in it"}},
+    {"LintOfAModule",
+     {"tasks", "lint", "module.toml"},
+     4,
+     {"module.toml: lint runs no Python", "lathe eval"}},
     {"ListOfNoFolder", {"tasks", "list", "--folder", "nosuch"}, 3, {"there is no folder 'nosuch'"}},
     {"RunsInAStoreThatCannotBeMade",
      {"optimize", "tiny.toml", "--store", "/proc/runs"},
@@ -213,6 +217,8 @@ TEST_P(UsageTest, IsRefusedWithARemedyAndLeavesNothing) {
   write("nothing.jsonl", "");
   write("rl.toml", "[rl]\nsteps = 3\n");
   write("ppo.toml", "[rl]\nestimator = \"ppo\"\n");
+  write("module.toml", "name = \"module\"\n[reference]\nkind = \"process\"\nsource = \"module.py\"\n");
+  write("module.py", "");
   const auto before = files();
   Program program(folder_, GetParam().args);
   const int status = program.wait(10);

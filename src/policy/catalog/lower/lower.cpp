@@ -82,7 +82,11 @@ void count_positions(const Graph& graph, NodeDecl& node) {
 
 Result<Graph> lower(const TaskSpec& task, NarrowProducts products) {
   if (task.reference != ReferenceKind::kGraph)
-    return Error{ErrorCode::kUnavailable, "the catalogue needs a task whose reference is a graph"};
+    return Error{ErrorCode::kUnavailable,
+                 "the catalogue needs a graph, and '" + task.name + "' has none: its reference is code",
+                 task.reference == ReferenceKind::kProcess
+                     ? "write a Python module, and judge it with lathe eval --device host:cpu (docs/host.md)"
+                     : kOthersCan};
   Graph graph{.task = &task, .nodes = {}, .types = {}, .iotas = {}, .counted = {}, .written = {}, .dims = {}};
   for (const std::string& dim : task.dim_names) graph.dims[name_in_code(dim)] = dim;
   for (const TensorDecl& tensor : task.tensors) {
