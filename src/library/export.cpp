@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <filesystem>
 #include <map>
+#include <nlohmann/json.hpp>
 
 #include "base/fd.h"
 #include "base/output.h"
 #include "library/package.h"
+#include "record/json.h"
 
 namespace lathe {
 namespace {
@@ -39,8 +41,12 @@ Status check(const ExportRequest& request, const std::string& package) {
   return check_exportable(*request.candidate, *request.task);
 }
 
+/// Where a package is until it is whole; what an export that was killed left there is nobody's.
+std::string staging_in(const std::string& folder) { return folder + "/.lathe-export.partial"; }
+
 Status check_folder(const std::string& folder) {
   std::error_code ignored;
+  fs::remove_all(staging_in(folder), ignored);
   if (fs::exists(folder, ignored) && !fs::is_empty(folder, ignored) &&
       !fs::exists(folder + "/evidence.json", ignored))
     return invalid("'" + folder + "' is not empty and holds no earlier export", "name a new folder");
@@ -86,6 +92,45 @@ Status write_package(const ExportRequest& request, const std::string& package, c
   return Ok{};
 }
 
+/// The kernels and the names of an earlier export, which may have had another name; not what else somebody
+/// put there.
+void remove_earlier(const std::string& folder) {
+  std::error_code ignored;
+  std::vector<fs::path> files;
+  for (fs::directory_iterator it(folder + "/src", ignored), end; !ignored && it != end;
+       it.increment(ignored)) {
+    const std::string name = it->path().filename().string();
+    if (name.ends_with(".lathe.cpp") || (name.starts_with("kernel_") && name.ends_with(".cpp")))
+      files.push_back(it->path());
+  }
+  if (const auto text = read_file(folder + "/evidence.json"); text.ok())
+    if (const auto evidence = parse_json(*text, "evidence"); evidence.ok() && evidence->is_object())
+      if (const auto name = evidence->find("name"); name != evidence->end() && name->is_string())
+        if (const auto package = name->get<std::string>(); is_identifier(package)) {
+          files.emplace_back(folder + "/include/lathe_" + package + ".h");
+          files.emplace_back(folder + "/lathe_" + package + "Config.cmake");
+        }
+  fs::remove_all(folder + "/device/lathe", ignored);
+  for (const fs::path& file : files) fs::remove(file, ignored);
+}
+
+/// Takes no room on the disk, so a package that could be written can be put in its place.
+Status move_into(const std::string& folder) {
+  const std::string staging = staging_in(folder);
+  std::error_code code;
+  std::vector<fs::path> files;
+  for (fs::recursive_directory_iterator it(staging, code), end; !code && it != end; it.increment(code))
+    if (std::error_code ignored; it->is_regular_file(ignored)) files.push_back(it->path());
+  for (const fs::path& file : files) {
+    const fs::path target = folder / file.lexically_relative(staging);
+    LATHE_CHECK_OK(make_directories(target.parent_path().string()));
+    if (!code) fs::rename(file, target, code);
+  }
+  if (code)
+    return Error{ErrorCode::kIo, "cannot write '" + folder + "': " + code.message(), "check its permissions"};
+  return Ok{};
+}
+
 }  // namespace
 
 bool serves_whole_domain(const Candidate& candidate) {
@@ -115,7 +160,12 @@ Status export_kernel(const ExportRequest& request, const std::string& out_dir) {
   std::error_code ignored;
   const bool is_new = !fs::exists(out_dir, ignored);
   LATHE_CHECK_OK(check_folder(out_dir));
-  Status written = write_package(request, package, out_dir);
+  Status written = write_package(request, package, staging_in(out_dir));
+  if (written.ok()) {
+    remove_earlier(out_dir);
+    written = move_into(out_dir);
+  }
+  fs::remove_all(staging_in(out_dir), ignored);
   // Half a package would only keep the next export from its place.
   if (!written.ok() && is_new) fs::remove_all(out_dir, ignored);
   return written;

@@ -302,6 +302,24 @@ TEST_F(Export, MayBeRepeatedButNeverIntoAFolderOfSomethingElse) {
   EXPECT_THAT(refusal().message, HasSubstr("not empty"));
 }
 
+TEST_F(Export, ReplacesAnEarlierOneAndNothingElse) {
+  ExportRequest first = request();
+  first.name = "other";
+  ASSERT_TRUE(export_kernel(first, folder_).ok());
+  ASSERT_TRUE(write_file_atomically(folder_ + "/src/mine.cpp", "// mine").ok());
+  ASSERT_TRUE(export_kernel(request(), folder_).ok());
+  for (const char* gone : {"/lathe_otherConfig.cmake", "/include/lathe_other.h", "/src/other.lathe.cpp",
+                           "/.lathe-export.partial"})
+    EXPECT_FALSE(std::filesystem::exists(folder_ + gone)) << gone;
+  for (const char* there : {"/lathe_shiftConfig.cmake", "/include/lathe_shift.h", "/src/mine.cpp"})
+    EXPECT_TRUE(std::filesystem::exists(folder_ + there)) << there;
+}
+
+TEST_F(Export, MayFollowOneThatWasKilled) {
+  ASSERT_TRUE(make_directories(folder_ + "/.lathe-export.partial/src").ok());
+  EXPECT_TRUE(export_kernel(request(), folder_).ok());
+}
+
 TEST_F(Export, LeavesNothingWhereItCouldNotBeWrittenWhole) {
   ExportRequest incomplete = request();
   incomplete.device_headers = folder_ + "-missing";
