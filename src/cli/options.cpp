@@ -9,7 +9,9 @@
 #include <optional>
 #include <string_view>
 
+#include "base/fd.h"
 #include "base/processors.h"
+#include "candidate/candidate.h"
 #include "cli/device_choice.h"
 #include "task/bound_task.h"
 #include "task/names.h"
@@ -122,6 +124,15 @@ CLI::Option* add_device(CLI::App& verb, CommonOptions& options) {
           },
           "auto|cpu|cuda|cuda:N|cuda:all|host:cpu|host:cuda|URL"))
       ->capture_default_str();
+}
+
+Result<TaskSpec> load_task_of_candidates(const std::string& path) {
+  auto task = load_task(path);
+  if (task.ok()) return task;
+  if (const auto text = read_file(path, kMaxCandidateBytes); text.ok() && starts_with_front_matter(*text))
+    return invalid("'" + path + "' is a candidate, and the task comes first",
+                   "name the task's TOML file before it");
+  return task;
 }
 
 Result<Dims> parse_numbers(const std::string& text) {

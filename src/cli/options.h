@@ -24,6 +24,9 @@ CLI::Option* add_threads(CLI::App& verb, CommonOptions& options);
 /// --device and --reduced-jail, for the verbs that evaluate.
 CLI::Option* add_device(CLI::App& verb, CommonOptions& options);
 
+/// The task of a verb that takes candidates behind it; says so where one of them comes first.
+Result<TaskSpec> load_task_of_candidates(const std::string& path);
+
 /// "rows=1024,cols=512"; empty for none.
 Result<Dims> parse_numbers(const std::string& text);
 /// Makes the shape that --shape names the task's only one; does nothing where it names none.

@@ -62,7 +62,7 @@ Status check_names(const std::vector<std::string>& paths) {
 
 /// Names every candidate that is left out, and why. The exit code is that of the gravest reason.
 Result<int> build(const BuildOptions& options) {
-  LATHE_TRY(TaskSpec task, load_task(options.task));
+  LATHE_TRY(TaskSpec task, load_task_of_candidates(options.task));
   LATHE_CHECK_OK(choose_shape(task, options.shape));
   if (task.shapes.empty()) return invalid("the task has no shape", "name one with --shape");
   LATHE_CHECK_OK(check_names(options.candidates));

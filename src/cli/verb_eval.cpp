@@ -80,7 +80,7 @@ std::string device_of(const std::vector<std::string>& files) {
 
 Result<int> eval(EvalOptions options) {
   if (options.common.device == "auto") options.common.device = device_of(options.candidates);
-  LATHE_TRY(TaskSpec loaded, load_task(options.task));
+  LATHE_TRY(TaskSpec loaded, load_task_of_candidates(options.task));
   const auto texts = read_candidates(options.candidates);
   int code = kSuccess;
   for (const auto& text : texts)

@@ -68,6 +68,10 @@ const std::vector<WrongUse> kWrongUses = {
      {"tasks", "lint", "module.toml"},
      4,
      {"module.toml: lint runs no Python", "lathe eval"}},
+    {"ACandidateBeforeItsTask",
+     {"eval", "twice.cpp", "tiny.toml"},
+     3,
+     {"'twice.cpp' is a candidate, and the task comes first"}},
     {"ListOfNoFolder", {"tasks", "list", "--folder", "nosuch"}, 3, {"there is no folder 'nosuch'"}},
     {"RunsInAStoreThatCannotBeMade",
      {"optimize", "tiny.toml", "--store", "/proc/runs"},
@@ -219,6 +223,7 @@ TEST_P(UsageTest, IsRefusedWithARemedyAndLeavesNothing) {
   write("ppo.toml", "[rl]\nestimator = \"ppo\"\n");
   write("module.toml", "name = \"module\"\n[reference]\nkind = \"process\"\nsource = \"module.py\"\n");
   write("module.py", "");
+  write("twice.cpp", kTinyKernel);
   const auto before = files();
   Program program(folder_, GetParam().args);
   const int status = program.wait(10);
