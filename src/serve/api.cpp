@@ -269,7 +269,10 @@ class TheApi final : public Api, public std::enable_shared_from_this<TheApi> {
       return fault_response(415, "content_encoding", "send the body without a Content-Encoding");
     const auto principal = principal_of(request);
     if (!principal)
-      return fault_response(401, "unauthorized", "send a token: Authorization: Bearer lathe_...");
+      return fault_response(401, "unauthorized",
+                            request.header("authorization").empty()
+                                ? "send a token: Authorization: Bearer lathe_..."
+                                : "there is no such token; send Authorization: Bearer lathe_...");
     if (!may(principal->role, *found.route->role))
       return fault_response(403, "forbidden",
                             fmt::format("this takes a token of the role {}", name(*found.route->role)));

@@ -235,6 +235,8 @@ TEST_F(ApiTest, TokensDecideWhoMayWhat) {
   HttpClient wrong(port(), submits.substr(0, submits.size() - 1) + (submits.back() == '0' ? "1" : "0"));
   EXPECT_EQ(nobody.get("/v1/tasks")->status, 401);
   EXPECT_EQ(wrong.get("/v1/tasks")->status, 401);
+  EXPECT_THAT(nobody.get("/v1/tasks")->body, HasSubstr("send a token"));
+  EXPECT_THAT(wrong.get("/v1/tasks")->body, HasSubstr("there is no such token"));
   EXPECT_EQ(reader.get("/v1/tasks")->status, 200);
   EXPECT_EQ(reader.post("/v1/evaluations", submission("x"))->status, 403);
   const auto done = trainer.post("/v1/evaluations?wait=10", submission("x"));
