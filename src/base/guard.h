@@ -21,8 +21,8 @@ inline Error no_more_processes(std::string message) {
           "raise the limit on processes: ulimit -u, or that of the container"};
 }
 
-/// What `work` returns, which is a Result. Memory that ran out, threads that may not be started, and
-/// whatever a library threw, are Errors.
+/// What `work` returns, which is a Result. Memory that ran out, threads that may not be started,
+/// and whatever a library threw, are Errors.
 template <class Work>
 std::invoke_result_t<Work> without_exceptions(Work&& work) {
   try {

@@ -91,8 +91,8 @@ class Optimizer {
  private:
   static constexpr double kLeastSearch = 0.25;  // of a run's time, however long its preparation took
 
-  /// That the catalogue has kernels for the task, where nobody else writes any: known at once, and not after
-  /// minutes of preparation by a run that nothing can end.
+  /// That the catalogue has kernels for the task, where nobody else writes any: known at once, and
+  /// not after minutes of preparation by a run that nothing can end.
   Status check_catalogue(const RunPlan& plan) {
     if (options_.policy != "catalog") return Ok{};
     const auto proposals = propose_now(

@@ -16,8 +16,8 @@ std::string c_type(DType dtype) {
   return own ? (info(dtype).bytes == 1 ? "uint8_t" : "uint16_t") : std::string(name);
 }
 
-/// Type and value as a kernel takes them. Of 16 bits, whole numbers and floating-point ones come in different
-/// registers.
+/// Type and value as a kernel takes them. Of 16 bits, whole numbers and floating-point ones come in
+/// different registers.
 std::pair<std::string, std::string> scalar_argument(const TensorDecl& scalar) {
   if (scalar.dtype == DType::kF16)
     return {"lathe::half", "__builtin_bit_cast(lathe::half, a." + scalar.name + ")"};

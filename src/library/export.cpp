@@ -92,8 +92,8 @@ Status write_package(const ExportRequest& request, const std::string& package, c
   return Ok{};
 }
 
-/// The kernels and the names of an earlier export, which may have had another name; not what else somebody
-/// put there.
+/// The kernels and the names of an earlier export, which may have had another name; not what else
+/// somebody put there.
 void remove_earlier(const std::string& folder) {
   std::error_code ignored;
   std::vector<fs::path> files;

@@ -202,8 +202,8 @@ extern "C" void f(lathe::half alpha, const lathe::half* x, const lathe::bfloat16
 }
 )";
 
-/// Exports a kernel of 16-bit numbers, one of them a scalar, builds it with `compiler`, and calls it from a C
-/// program that knows the header alone.
+/// Exports a kernel of 16-bit numbers, one of them a scalar, builds it with `compiler`, and calls
+/// it from a C program that knows the header alone.
 class ExportOfHalves : public Export {
  protected:
   void SetUp() override {
