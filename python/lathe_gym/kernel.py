@@ -228,11 +228,7 @@ class Kernel:
         Needs a PyTorch with torch.library.custom_op (2.4), and a kernel whose dims its inputs tell."""
         if not hasattr(torch.library, "custom_op"):
             raise KernelError(f"torch {torch.__version__} has no torch.library.custom_op; 2.4 has it")
-        types = {"scalar": "float", "input": "Tensor", "inout": "Tensor"}
-        inputs = ", ".join(
-            f"{'int' if one.role == 'scalar' and not _DTYPES[one.dtype].is_floating_point else types[one.role]} {one.name}"
-            for one in self._inputs
-        )
+        inputs = ", ".join(f"{_schema_type(one)} {one.name}" for one in self._inputs)
         outputs = ", ".join(["Tensor"] * len(self._results))
         schema = f"({inputs}) -> {outputs if len(self._results) == 1 else f'({outputs})'}"
         operation = torch.library.custom_op(
@@ -261,7 +257,11 @@ def load(package: Union[str, "os.PathLike[str]"]) -> Union[Kernel, Gemm]:
         document = json.loads((folder / "evidence.json").read_text())
     except (OSError, ValueError) as error:
         raise KernelError(f"{folder} is no package that lathe export wrote: {error}") from None
-    if document.get("schema") != "lathe.evidence/1" or "interface" not in document:
+    if (
+        document.get("schema") != "lathe.evidence/1"
+        or "interface" not in document
+        or _takes_halves_by_value(folder)
+    ):
         raise KernelError(f"{folder} was written by another version: export the kernel again")
     return Kernel(folder, document, _library(folder, document))
 
@@ -297,6 +297,11 @@ def _library(folder: Path, document: Mapping[str, Any]) -> Path:
     return made
 
 
+def _takes_halves_by_value(folder: Path) -> bool:
+    """As packages of older versions took scalars, which now are passed as bits."""
+    return any("_Float16 " in header.read_text() for header in folder.glob("include/*.h"))
+
+
 def _version_of(compiler: str) -> str:
     return subprocess.run([compiler, "--version"], capture_output=True, text=True).stdout
 
@@ -308,6 +313,12 @@ def _processor() -> str:
     except OSError:
         return sys.platform
     return next((line for line in lines if line.startswith("flags")), "")
+
+
+def _schema_type(parameter: _Parameter) -> str:
+    if parameter.role != "scalar":
+        return "Tensor"
+    return "float" if _DTYPES[parameter.dtype].is_floating_point else "int"
 
 
 def _number(dtype: str, value: float) -> Union[int, float]:

@@ -103,6 +103,13 @@ class Exported(unittest.TestCase):
                     x = torch.randn(16)
                     torch.testing.assert_close(kernel(x, alpha), x * alpha)
 
+    def test_a_package_that_takes_a_half_by_value_is_refused(self):
+        package = self.package("scaled_half", SCALED.replace("DTYPE", "fp16").replace("scaled_fp16", "scaled_half"))
+        header = package / "include" / "lathe_scaled_half.h"
+        header.write_text(header.read_text().replace("uint16_t alpha", "_Float16 alpha"))
+        with self.assertRaisesRegex(KernelError, "was written by another version: export the kernel again"):
+            load(package)
+
     def test_outputs_are_a_tuple_and_inputs_stay(self):
         kernel = load(self.package("update", UPDATE))
         x, state = torch.randn(16, 256), torch.randn(16, 256)
