@@ -186,7 +186,7 @@ class BoundCheck {
  public:
   BoundCheck(const Expected& expected, const RmsLimit* limit, bool whole)
       : largest_(info(expected.dtype).largest),
-        saturates_(!info(expected.dtype).has_infinity()),
+        saturates_(info(expected.dtype).saturates()),
         limit_(limit),
         whole_(whole),
         sums_(expected.sums),

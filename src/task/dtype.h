@@ -28,6 +28,8 @@ struct DTypeInfo {
   void (*encode)(std::span<const double> from, std::byte* to);
 
   bool has_infinity() const { return is_float && dtype != DType::kF8E4M3; }
+  /// Whether what is too large becomes the largest number of the format.
+  bool saturates() const { return is_float && !has_infinity(); }
 };
 
 const DTypeInfo& info(DType dtype);

@@ -105,7 +105,8 @@ Value operand_of(const BoundTask& task, const NodeDecl& node, std::span<const Ho
 }
 
 /// The largest share of its dtype's range that a finite value of a node takes, with its error. What
-/// is whole is computed without errors.
+/// is whole is computed without errors. Of what saturates nothing is too large: only outputs are so
+/// known.
 double range_share(const TaskSpec& spec, const Values& values) {
   double share = 0;
   for (const NodeDecl& node : spec.nodes) {
@@ -118,7 +119,8 @@ double range_share(const TaskSpec& spec, const Values& values) {
       const double reached = type.is_float ? std::fabs(y) + value.error_at(i) : std::max(y, -1 - y);
       largest = std::max(largest, std::isnan(reached) ? INFINITY : reached);
     }
-    share = std::max(share, largest / std::min(type.largest, type.is_float ? INFINITY : kExactIntegers));
+    const double own = largest / std::min(type.largest, type.is_float ? INFINITY : kExactIntegers);
+    share = std::max(share, type.saturates() && std::isfinite(own) ? std::min(own, 1.0) : own);
   }
   return share;
 }

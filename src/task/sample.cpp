@@ -71,8 +71,9 @@ constexpr std::array<std::string_view, 15> kJumps = {"lt",   "le",    "gt",     
                                                      "sign", "fmod",  "remainder", "atan2", "hardshrink"};
 
 /// The largest share of the dtype's range that a value takes, with its tolerance; infinite where
-/// one is not a number or its tolerance means nothing.
-double range_share(const Expected& expected) {
+/// one is not a number or its tolerance means nothing. Where values `may_saturate`, formats that do
+/// have a right value for what is too large.
+double range_share(const Expected& expected, bool may_saturate) {
   const DTypeInfo& type = info(expected.dtype);
   const Value& value = expected.value;
   double share = 0;
@@ -82,14 +83,16 @@ double range_share(const Expected& expected) {
     if (std::isnan(reached)) return INFINITY;
     share = std::max(share, reached / type.largest);
   }
-  return share;
+  return may_saturate && type.saturates() && std::isfinite(share) ? std::min(share, 1.0) : share;
 }
 
 /// The same of the outputs and all values on the way to them: to 1, honest kernels compute them.
-double range_share(const std::vector<Expected>& outputs) {
+/// One distribution shows what becomes of larger ones.
+double range_share(const std::vector<Expected>& outputs, Distribution distribution) {
   double share = 0;
   for (const Expected& expected : outputs)
-    share = std::max({share, expected.range_share, range_share(expected)});
+    share =
+        std::max({share, expected.range_share, range_share(expected, distribution == Distribution::kLarge)});
   return share;
 }
 
@@ -135,6 +138,16 @@ constexpr double kOrderRoundoffs = 256;
 constexpr double kOrderDTypeRoundoffs = 8;
 constexpr double kLongestSerial = 4096;
 
+/// So many terms that were each rounded to the sum's dtype are together off by little of that.
+constexpr double kFewestRounded = 1024;
+
+/// Half of so many terms make a sum that is off by no more than a rounding to the dtype may be: the
+/// coarser it is, the fewer they are.
+double fewest_hidden_terms(DType dtype, bool rounded_terms) {
+  const double coarser = info(dtype).unit_roundoff / info(DType::kBF16).unit_roundoff;
+  return std::max(kLongestSerial / std::max(1.0, coarser * coarser), rounded_terms ? kFewestRounded : 0);
+}
+
 /// What is known of how much the order of values may suffer from roundings.
 enum class Ranking {
   kExact,  ///< no products
@@ -164,6 +177,7 @@ struct Origin {
   Ranking ranking = Ranking::kExact;
   bool cancelled = false;          ///< perhaps, by or in something computed without products
   bool blurred = false;            ///< by sums that a narrow dtype may hold, or that elements share
+  bool rounded_terms = false;      ///< those of a sum, which a narrow dtype may hold
   double longest_sum = 0;          ///< not of products
   double fewest_terms = INFINITY;  ///< of products' sums
   double unit_roundoff =
@@ -181,7 +195,7 @@ struct Origin {
 
   bool shows_long_sums(const OutputDecl& output) const {
     return output.compare == CompareKind::kBound && is_narrow(output.dtype) &&
-           longest_sum >= kLongestSerial && !products && !jumps && !blurred;
+           longest_sum >= fewest_hidden_terms(output.dtype, rounded_terms) && !products && !jumps && !blurred;
   }
 
   OrderLimit order_limit(Distribution distribution, DType dtype, double unit) const {
@@ -240,11 +254,15 @@ std::map<std::string, Origin> origins_of_nodes(const BoundTask& task) {
     origin.cancelled = cancels && !one_by_one;
     const OpSite site = task.site(i);
     const auto elements = static_cast<double>(element_count(site.out));
+    const double summed = terms_rounded_once(node, site);
     std::vector<Ranking> rankings;
     for (std::size_t operand = 0; operand < node.in.size(); ++operand) {
       const std::string& in = node.in[operand];
       const Origin& from = origins[in];
-      const NodeDecl* const maker = from.shared_sums ? spec.find_node(in) : nullptr;
+      const NodeDecl* const made_by = spec.find_node(in);
+      const NodeDecl* const maker = from.shared_sums ? made_by : nullptr;
+      const bool narrow_terms = summed > 0 && made_by != nullptr && is_narrow(made_by->type.dtype);
+      origin.rounded_terms |= from.rounded_terms || narrow_terms;
       const bool spread = one_by_one && static_cast<double>(element_count(site.in[operand])) < elements;
       origin.blurred |= from.blurred || (maker != nullptr && (spread || is_narrow(maker->type.dtype)));
       origin.longest_sum = std::max(origin.longest_sum, from.longest_sum);
@@ -274,7 +292,6 @@ std::map<std::string, Origin> origins_of_nodes(const BoundTask& task) {
     if (contracts || convolves) {
       origin.fewest_terms = std::min(origin.fewest_terms, node.op->flops(site) / (2.0 * elements));
     }
-    const double summed = terms_rounded_once(node, site);
     origin.longest_sum = std::max(origin.longest_sum, summed);
     origin.blurred |= summed == 0 && !one_by_one;
     origin.shared_sums |= !one_by_one && !contracts && !convolves;
@@ -368,6 +385,20 @@ const HostTensor* before_call(const TaskSpec& spec, const std::vector<HostTensor
   return nullptr;
 }
 
+/// Values that are too large for a format without infinity are its largest, and may be less only by
+/// what of their tolerance reaches below it.
+void saturate(Expected& expected) {
+  const DTypeInfo& type = info(expected.dtype);
+  if (!type.saturates()) return;
+  for (std::size_t i = 0; i < expected.value.data.size(); ++i) {
+    double& value = expected.value.data[i];
+    const double excess = std::fabs(value) - type.largest;
+    if (!(excess > 0)) continue;
+    value = std::copysign(type.largest, value);
+    if (!expected.value.err.empty()) expected.value.err[i] = std::max(0.0, expected.value.err[i] - excess);
+  }
+}
+
 Result<std::vector<Expected>> evaluate(const Reference& reference, const BoundTask& task,
                                        const Sample& sample, const Numerics& numerics,
                                        const SampleOptions& options) {
@@ -379,7 +410,9 @@ Result<std::vector<Expected>> evaluate(const Reference& reference, const BoundTa
 double unrounded_error(const Expected& expected, std::size_t i, double tolerance, int times) {
   const double growth = std::pow(1 + info(expected.dtype).unit_roundoff, times);
   const double value = std::fabs(expected.value.data[i]);
-  return std::max(0.0, (expected.value.err[i] / tolerance - (growth - 1) * value) / growth);
+  const DTypeInfo& type = info(expected.dtype);
+  const double smallest_step = 2 * type.unit_roundoff * type.smallest_normal;
+  return std::max(0.0, (expected.value.err[i] / tolerance - smallest_step - (growth - 1) * value) / growth);
 }
 
 /// What narrow outputs of long sums are off by but for one rounding. Terms that were rounded on the
@@ -419,7 +452,7 @@ Status raise_spikes(const Reference& reference, const BoundTask& task, const See
   Sample raised{sample.distribution, sample.numerics, {}, {}};
   raised.inputs = generate_inputs(task, sample.distribution, seed, reach);
   LATHE_TRY(raised.expected, evaluate(reference, task, raised, raised.numerics, options));
-  if (range_share(raised.expected) <= 1) sample = std::move(raised);
+  if (range_share(raised.expected, sample.distribution) <= 1) sample = std::move(raised);
   return Ok{};
 }
 
@@ -444,7 +477,7 @@ Result<std::optional<Sample>> draw_sample(const Reference& reference, const Boun
       sample.inputs = generate_inputs(task, distribution, seed, {.scales = reach, .integer_bits = bits});
       LATHE_TRY(sample.expected, evaluate(reference, task, sample, sample.numerics, options));
       if (!extreme && most_bits == 0) break;
-      share = range_share(sample.expected);
+      share = range_share(sample.expected, distribution);
       if (share <= 1 || bits <= kLeastIntegerBits) break;
       bits = fewer_bits(bits, share);
     }
@@ -456,6 +489,7 @@ Result<std::optional<Sample>> draw_sample(const Reference& reference, const Boun
     if (distribution == Distribution::kNormal)
       LATHE_CHECK_OK(look_behind_rounding(reference, task, origins, options, sample));
     for (Expected& expected : sample.expected) {
+      saturate(expected);
       if (options.part)
         keep_part(expected, before_call(*task.spec, sample.inputs, expected.name), *options.part);
       if (const auto it = origins.find(expected.name); it != origins.end())

@@ -168,6 +168,44 @@ TEST(Sample, SaysWhichNarrowOutputsShowLongSums) {
   EXPECT_EQ(shown("f = cast(x, dtype = \"fp32\")\nm = mean(f)\nd = sub(f, m)\ny = cast(d, dtype = \"bf16\")"),
             0U);
   EXPECT_EQ(shown("p = matmul(x, x)\ny = mean(p)"), 0U);
+  const std::string coarse = ", dtype = \"fp32\", gen = { kind = \"positive\" }";
+  EXPECT_EQ(shown("m = mean(x, axis = 1)\ny = cast(m, dtype = \"fp8e4m3\")", Distribution::kNormal, coarse),
+            64U)
+      << "half of 64 terms is nearer than a rounding";
+  EXPECT_EQ(shown("m = mean(x, axis = 1)\ny = cast(m, dtype = \"bf16\")", Distribution::kNormal, coarse), 0U);
+  const std::string eight = ", dtype = \"fp8e4m3\", gen = { kind = \"positive\" }";
+  EXPECT_EQ(shown("y = mean(x, axis = 1)", Distribution::kNormal, eight), 64U);
+  EXPECT_EQ(shown("s = square(x)\ny = mean(s, axis = 1)", Distribution::kNormal, eight), 0U)
+      << "64 roundings of terms are as much as one of their mean";
+  EXPECT_EQ(shown("s = square(x)\ny = mean(s)", Distribution::kNormal, eight), 1U);
+}
+
+TEST(Sample, LargeInputsGoBeyondWhatSaturatesAndOthersDoNot) {
+  const auto largest = [](Distribution distribution, const std::string& dtype) {
+    const auto sample = draw("y = cast(x, dtype = \"" + dtype + "\")", distribution, ", gen = { scale = 8 }");
+    EXPECT_TRUE(sample);
+    return sample ? largest_input(*sample) : 0;
+  };
+  EXPECT_GT(largest(Distribution::kLarge, "fp8e4m3"), 464);
+  EXPECT_LT(largest(Distribution::kOffset, "fp8e4m3"), 448);
+  EXPECT_LT(largest(Distribution::kMixed, "fp8e4m3"), 448);
+  EXPECT_LT(largest(Distribution::kLarge, "fp8e5m2"), 57344) << "an infinity, or not, by a rounding";
+  const auto kept = draw("h = cast(x, dtype = \"fp8e4m3\")\nf = cast(h, dtype = \"fp32\")\ny = exp(f)",
+                         Distribution::kLarge, ", gen = { scale = 8 }");
+  EXPECT_TRUE(!kept || largest_input(*kept) < 448) << "who knows whether a kernel keeps h in eight bits";
+
+  const auto sample = draw("y = cast(x, dtype = \"fp8e4m3\")", Distribution::kLarge, ", gen = { scale = 8 }");
+  const Value& expected = sample->expected[0].value;
+  const std::vector<double> x = sample->inputs[0].decode();
+  int beyond = 0;
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    EXPECT_LE(std::fabs(expected.data[i]), 448);
+    if (std::fabs(x[i]) < 700) continue;
+    ++beyond;
+    EXPECT_EQ(expected.data[i], std::copysign(448, x[i]));
+    EXPECT_EQ(expected.err[i], 0) << "no other number is right";
+  }
+  EXPECT_GT(beyond, 100);
 }
 
 TEST(Sample, SaysHowMuchTheOrderOfProductsMaySuffer) {
