@@ -179,21 +179,41 @@ double spread_around(const Request& request, double magnitude) {
   return std::max(request.decl.generator.scale, magnitude / kLongestReach);
 }
 
-/// Half of the rows of large magnitude, a quarter of equal values, and a quarter whose mean is far
-/// above the spread.
+/// A part of a row, a sixteenth to a half of it.
+struct PartOfRow {
+  std::size_t begin = 0, end = 0;
+
+  bool holds(std::size_t column) const { return column >= begin && column < end; }
+};
+
+PartOfRow part_of_row(std::size_t length, std::uint64_t draw) {
+  const std::size_t part = length >> (1 + draw % 4), begin = (draw >> 2) % (length - part + 1);
+  return {begin, begin + part};
+}
+
+/// Half of the rows of large magnitude, a quarter of equal values, at times in a part of the row
+/// alone, and a quarter whose mean is far above the spread.
 void fill_large(const Request& request, HostTensor& out) {
+  struct Row {
+    RowScale scale;
+    PartOfRow part;  ///< beside it, values are ordinary
+  };
   const Generator& gen = request.decl.generator;
+  const Rows rows = rows_of(request.shape, kMinRow);
   write_rows(
-      request, out, rows_of(request.shape, kMinRow),
+      request, out, rows,
       [&](std::size_t row) {
         const double magnitude = large_magnitude(request, 2 * row);
-        const std::uint64_t kind = request.row_random.bits(2 * row + 1) & 3;
-        if (kind < 2) return RowScale{gen.mean, magnitude};
+        const std::uint64_t draw = request.row_random.bits(2 * row + 1), kind = draw & 3;
+        if (kind < 2) return Row{{gen.mean, magnitude}, {0, rows.length}};
         const double shift = gen.mean + magnitude * request.row_random.sign(2 * row + 1);
-        return RowScale{shift, kind == 2 ? 0 : spread_around(request, magnitude)};
+        if (kind == 3) return Row{{shift, spread_around(request, magnitude)}, {0, rows.length}};
+        const bool in_part = (draw & 4) != 0;
+        return Row{{shift, 0}, in_part ? part_of_row(rows.length, draw >> 3) : PartOfRow{0, rows.length}};
       },
-      [&](const RowScale& row, std::size_t i, std::size_t, std::size_t) {
-        return row.shift + row.scale * request.random.normal(i);
+      [&](const Row& row, std::size_t i, std::size_t, std::size_t column) {
+        const RowScale scale = row.part.holds(column) ? row.scale : RowScale{gen.mean, gen.scale};
+        return scale.shift + scale.scale * request.random.normal(i);
       });
 }
 
@@ -213,13 +233,15 @@ void fill_offset(const Request& request, HostTensor& out) {
       });
 }
 
-/// One row in eight has one large value of each sign, and one a mean far above the spread: who
-/// looks at a few values of each row misses the first, and at a few rows both.
+/// One row in eight has one large value of each sign, one a mean far above the spread, and one such
+/// a mean in a part: who looks at a few values of each row misses the first, and at a few rows all.
 void fill_mixed(const Request& request, HostTensor& out) {
   struct Row {
     RowScale ordinary;
     double spike;  ///< 0 for none
     std::size_t up, down;
+    RowScale apart = {};
+    PartOfRow part = {};
   };
   constexpr std::size_t kStep = 4096;  // between spikes of a row
   const Generator& gen = request.decl.generator;
@@ -237,15 +259,18 @@ void fill_mixed(const Request& request, HostTensor& out) {
           made.spike = (0.5 + 0.5 * request.row_random.uniform(4 * row + 3)) * reach_of(request) * gen.scale;
         else if (kind == 0)
           made.spike = magnitude;
-        else if (kind == 1)
-          made.ordinary = {gen.mean + ((draw & 8) != 0 ? magnitude : -magnitude),
-                           spread_around(request, magnitude)};
+        else if (kind < 3)
+          made.apart = {gen.mean + ((draw & 8) != 0 ? magnitude : -magnitude),
+                        spread_around(request, magnitude)};
+        if (kind == 1) made.part = {0, rows.length};
+        if (kind == 2) made.part = part_of_row(rows.length, draw >> 4);
         return made;
       },
       [&](const Row& row, std::size_t i, std::size_t, std::size_t column) {
         if (row.spike != 0 && column % step == row.up) return gen.mean + row.spike;
         if (row.spike != 0 && column % step == row.down) return gen.mean - row.spike;
-        return row.ordinary.shift + row.ordinary.scale * request.random.normal(i);
+        const RowScale& scale = row.spike == 0 && row.part.holds(column) ? row.apart : row.ordinary;
+        return scale.shift + scale.scale * request.random.normal(i);
       });
 }
 
@@ -292,6 +317,33 @@ void fill_row_constants(const Request& request, HostTensor& out, Constant consta
              [](double value, std::size_t, std::size_t, std::size_t) { return value; });
 }
 
+/// Two parts of a tensor, a 64th to an eighth of it each, in which all values are an end of the
+/// range: a few values do not tell of them, and a recurrence forgets nothing there.
+class Stretches {
+ public:
+  explicit Stretches(const Request& request) {
+    const Generator& gen = request.decl.generator;
+    const auto count = static_cast<std::size_t>(element_count(request.shape));
+    for (std::size_t k = 0; k < parts_.size(); ++k) {
+      const std::uint64_t draw = request.row_random.bits(kDrawOfTensor + k);
+      const std::size_t length = count >> (3 + draw % 4), begin = (draw >> 2) % (count - length + 1);
+      parts_[k] = {begin, begin + length, k == 0 ? gen.high : gen.low};
+    }
+  }
+  double value_at(std::size_t i, double elsewhere) const {
+    for (const Part& part : parts_)
+      if (i >= part.begin && i < part.end) return part.value;
+    return elsewhere;
+  }
+
+ private:
+  struct Part {
+    std::size_t begin, end;
+    double value;
+  };
+  std::array<Part, 2> parts_{};
+};
+
 /// Values within [low, high], shaped by the distribution.
 void fill_bounded(const Request& request, HostTensor& out) {
   const double low = request.decl.generator.low;
@@ -321,19 +373,19 @@ void fill_bounded(const Request& request, HostTensor& out) {
                                                       : low + 0.1 * u * (high - low);
       });
     case Distribution::kLarge:
-      return write_elements(request, out, [&](std::size_t i) {
+      return write_elements(request, out, [&, stretches = Stretches(request)](std::size_t i) {
         const double u = 3 * request.random.uniform(i);
-        return u < 1 ? low : u < 2 ? high : low + (u - 2) * (high - low);
+        return stretches.value_at(i, u < 1 ? low : u < 2 ? high : low + (u - 2) * (high - low));
       });
     case Distribution::kOffset:
       return fill_row_constants(request, out, [&](std::size_t row) {
         return low + request.row_random.uniform(row) * (high - low);
       });
     case Distribution::kMixed:
-      return write_elements(request, out, [&](std::size_t i) {
+      return write_elements(request, out, [&, stretches = Stretches(request)](std::size_t i) {
         const std::uint64_t draw = request.row_random.bits(i);
         if ((draw & 63) == 0) return (draw & 64) != 0 ? low : high;
-        return low + (high - low) * request.random.uniform(i);
+        return stretches.value_at(i, low + (high - low) * request.random.uniform(i));
       });
     default:
       return spread(1);
