@@ -40,14 +40,21 @@ void extremum_row(const RowView& row, const Numerics&) {
   }
 }
 
+/// What is added to a running sum of logarithms must be so many of its roundoffs for its roundings
+/// to cancel.
+constexpr double kEvenStep = 16;
+
 /// log(sum exp(x)) of every prefix. One that is carried on by logaddexp rounds at every step what
 /// it hands on with its share of the sum; another adds up exponentials beside a maximum.
 void logcumsumexp_row(const RowView& row, const Numerics& numerics) {
   const double u = numerics.unit_roundoff;
-  double total = 0, y = -std::numeric_limits<double>::infinity(), top = y, stepped = 0, carried = 0;
+  double total = 0, y = -std::numeric_limits<double>::infinity(), top = y, stepped = 0, squares = 0,
+         carried = 0;
+  SumBound sum;
   for (std::size_t i = 0; i < row.x.size(); ++i) {
-    const double x = row.x[i], before = y;
-    total += textbook_exp(x);
+    const double x = row.x[i], before = y, term = textbook_exp(x);
+    total += term;
+    sum.add(term, 0);
     top = std::max(top, x);
     const double larger = std::max(before, x), apart = std::fabs(before - x);
     const bool alone = std::isinf(larger) || std::isinf(apart) || std::isnan(apart);
@@ -60,10 +67,14 @@ void logcumsumexp_row(const RowView& row, const Numerics& numerics) {
     carried = kept * carried + (1 - kept) * row.error_at(i);
     const double step =
         std::fabs(y) + kTranscendental * tail + lesser * (kTranscendental + (1 + kScaledArgument) * apart);
-    stepped = kept * stepped + u * (alone ? 0 : step);
-    const double summed = sum_factor(numerics, static_cast<double>(i + 1)) + 3 * std::fabs(top) +
+    const double rounded = u * (alone ? 0 : step);
+    const bool cancels = numerics.even_terms && 1 - kept > kEvenStep * u * std::fabs(y);
+    stepped = kept * stepped + (cancels ? 0 : rounded);
+    squares = kept * kept * squares + (cancels ? rounded * rounded : 0);
+    const double summed = sum.factor(numerics) + 3 * std::fabs(top) +
                           (kTranscendental + 2) * std::fabs(y - top) + 2 * std::fabs(y);
-    row.ey[i] = i == 0 ? row.error_at(0) : carried + stepped + u * summed + (u > 0 ? kFlush : 0);
+    const double own = stepped + kEvenRunningLambda * std::sqrt(squares) + u * summed + (u > 0 ? kFlush : 0);
+    row.ey[i] = i == 0 ? row.error_at(0) : carried + own;
   }
 }
 

@@ -267,6 +267,31 @@ TEST(SumBound, OfManyEvenTermsHasRoomForRunningSumsButNotForASample) {
   EXPECT_GT(std::fabs(half - out.data[0]), 3 * out.err[0]);
 }
 
+/// A logarithm that is carried on step by step stays within the bound of even terms, and one that
+/// waits until the sum has grown by a thousandth does not.
+TEST(SumBound, OfManyEvenTermsLeavesNoLogarithmOut) {
+  constexpr std::size_t kTerms = 16384;
+  Rng random(Seed::from_number(1));
+  std::vector<double> x(kTerms);
+  for (double& value : x) value = static_cast<float>(random.normal());
+  OpCase op_case;
+  op_case.op = "logcumsumexp";
+  op_case.in = {{static_cast<std::int64_t>(kTerms)}};
+  const Value out =
+      evaluate(op_case, {Value{{static_cast<std::int64_t>(kTerms)}, x, {}}}, Numerics{.even_terms = true});
+  auto carried = static_cast<float>(x[0]);
+  double last = x[0];
+  std::size_t waited = 0;
+  for (std::size_t i = 1; i < kTerms; ++i) {
+    const auto value = static_cast<float>(x[i]);
+    carried = std::max(carried, value) + std::log1p(std::exp(-std::fabs(carried - value)));
+    EXPECT_LT(std::fabs(carried - out.data[i]), 0.7 * out.err[i]) << i;
+    if (i < 1024 || out.data[i] > last + 1e-3) last = out.data[i];
+    waited += std::fabs(last - out.data[i]) > out.err[i] ? 1 : 0;
+  }
+  EXPECT_GT(waited, kTerms / 2);
+}
+
 /// An accumulator that starts from the bias rounds it with every term.
 TEST(AdditionBound, KnowsThatASumMayStartFromTheOtherOperand) {
   const double large = 1000;
