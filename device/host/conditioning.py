@@ -14,6 +14,7 @@ SURE = 2  # that show nothing are enough
 STEADY = 2  # roundings of the largest element that a change may be where the tolerance needs nothing added
 LONG, SHORT = 2.0 ** -4, 2.0 ** -8  # of a rounding: the moves
 MOST_OF_LONG = 0.25  # of the change by the long move that the short one may make; a linear function: 1/16
+SHORTEST_LINE = 8  # elements that tell of what they share
 
 
 def is_movable(tensor):
@@ -37,6 +38,18 @@ def moved(tensor, direction, share):
 def is_steady(change, exact):
     finite = torch.where(torch.isfinite(exact), exact.abs(), torch.zeros_like(exact))
     return not bool((change > LONG * STEADY * ROUNDING * finite.max()).any()) if exact.numel() else True
+
+
+def with_shared(change, exact):
+    """What the elements of a line share, as a softmax's do their sum, may be off by as much as half of them are, beside
+    their sizes, though one of them does not hang on it."""
+    size = torch.where(torch.isfinite(exact), exact.abs(), torch.zeros_like(exact))
+    shares = torch.where(size > 0, change / size, torch.full_like(size, float("nan")))
+    for axis, extent in enumerate(exact.shape):
+        if extent >= SHORTEST_LINE:
+            of_line = torch.nan_to_num(shares.nanmedian(dim=axis, keepdim=True).values, nan=0.0, posinf=0.0)
+            change = torch.maximum(change, of_line * size)
+    return change
 
 
 def changes_by_rounding(call, inputs, movable, exact, seed):
@@ -65,6 +78,6 @@ def changes_by_rounding(call, inputs, movable, exact, seed):
                 estimate = torch.where(linear, torch.minimum(long / LONG, short / SHORT), torch.zeros_like(long))
                 estimate = torch.nan_to_num(estimate, nan=0.0, posinf=0.0)
                 largest[place] = torch.maximum(largest[place], estimate)
+        return [with_shared(change, value) for change, value in zip(largest, exact)]
     except Exception:
         return [torch.zeros_like(value) for value in exact]
-    return largest
