@@ -317,21 +317,21 @@ void fill_row_constants(const Request& request, HostTensor& out, Constant consta
              [](double value, std::size_t, std::size_t, std::size_t) { return value; });
 }
 
-/// Two parts of a tensor, a 64th to an eighth of it each, in which all values are an end of the
-/// range: a few values do not tell of them, and a recurrence forgets nothing there.
+/// Parts of a tensor, a 256th to an eighth of it each, in which all values are an end of the range:
+/// a few values do not tell of them, and a recurrence forgets nothing there.
 class Stretches {
  public:
-  explicit Stretches(const Request& request) {
+  Stretches(const Request& request, std::size_t parts) : used_(parts) {
     const Generator& gen = request.decl.generator;
     const auto count = static_cast<std::size_t>(element_count(request.shape));
-    for (std::size_t k = 0; k < parts_.size(); ++k) {
+    for (std::size_t k = 0; k < used_; ++k) {
       const std::uint64_t draw = request.row_random.bits(kDrawOfTensor + k);
-      const std::size_t length = count >> (3 + draw % 4), begin = (draw >> 2) % (count - length + 1);
-      parts_[k] = {begin, begin + length, k == 0 ? gen.high : gen.low};
+      const std::size_t length = count >> (3 + draw % 6), begin = (draw >> 8) % (count - length + 1);
+      parts_[k] = {begin, begin + length, k % 2 == 0 ? gen.high : gen.low};
     }
   }
   double value_at(std::size_t i, double elsewhere) const {
-    for (const Part& part : parts_)
+    for (const Part& part : std::span(parts_).first(used_))
       if (i >= part.begin && i < part.end) return part.value;
     return elsewhere;
   }
@@ -341,7 +341,8 @@ class Stretches {
     std::size_t begin, end;
     double value;
   };
-  std::array<Part, 2> parts_{};
+  std::size_t used_;
+  std::array<Part, 8> parts_{};
 };
 
 /// Values within [low, high], shaped by the distribution.
@@ -373,7 +374,7 @@ void fill_bounded(const Request& request, HostTensor& out) {
                                                       : low + 0.1 * u * (high - low);
       });
     case Distribution::kLarge:
-      return write_elements(request, out, [&, stretches = Stretches(request)](std::size_t i) {
+      return write_elements(request, out, [&, stretches = Stretches(request, 8)](std::size_t i) {
         const double u = 3 * request.random.uniform(i);
         return stretches.value_at(i, u < 1 ? low : u < 2 ? high : low + (u - 2) * (high - low));
       });
@@ -382,7 +383,7 @@ void fill_bounded(const Request& request, HostTensor& out) {
         return low + request.row_random.uniform(row) * (high - low);
       });
     case Distribution::kMixed:
-      return write_elements(request, out, [&, stretches = Stretches(request)](std::size_t i) {
+      return write_elements(request, out, [&, stretches = Stretches(request, 2)](std::size_t i) {
         const std::uint64_t draw = request.row_random.bits(i);
         if ((draw & 63) == 0) return (draw & 64) != 0 ? low : high;
         return stretches.value_at(i, low + (high - low) * request.random.uniform(i));
