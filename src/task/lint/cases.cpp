@@ -1,6 +1,7 @@
 #include "task/lint/cases.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace lathe {
 namespace {
@@ -67,9 +68,12 @@ Result<std::map<std::string, Value>> rounded_run(const BoundTask& task, const Sa
     node.op->evaluate(site, in, numerics_of(node, sample.numerics), out);
     // Where no result is negative, as of a sum of squares, no rounding makes one so.
     const bool signed_results = std::ranges::any_of(out.data, [](double y) { return y < 0; });
+    // In fp64 this run rounds as kernels do: once in the op, once when an error is added.
+    const double rounded = node.type.dtype == DType::kF64 ? 2 * info(DType::kF64).unit_roundoff : 0;
     for (std::size_t k = 0; k < out.err.size(); ++k) {
-      if (out.err[k] <= kUnderflow) continue;
-      out.data[k] += (2 * rng.uniform() - 1) * out.err[k];
+      const double left = out.err[k] - rounded * std::fabs(out.data[k]);
+      if (left <= kUnderflow) continue;
+      out.data[k] += (2 * rng.uniform() - 1) * left;
       if (!signed_results && out.data[k] < 0) out.data[k] = 0;
     }
     out.err.clear();
