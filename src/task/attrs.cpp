@@ -71,7 +71,8 @@ Result<Attrs> Attrs::bind(const std::vector<AttrRule>& rules, const Dims& dims) 
   Attrs bound = *this;
   for (const AttrRule& rule : rules) {
     if (!has(rule.name)) continue;
-    if (rule.kind == AttrKind::kInteger) {
+    const bool is_text = find_value<std::string>(values_, rule.name) != nullptr;
+    if (rule.kind == AttrKind::kInteger || (rule.kind == AttrKind::kNumber && is_text)) {
       LATHE_TRY(const Expr parsed, expression(rule.name, Expr()));
       LATHE_TRY(const std::int64_t value, parsed.evaluate(dims));
       bound.set(std::string(rule.name), value);

@@ -11,8 +11,9 @@
 
 namespace lathe {
 
-/// The value of a node's attribute as written. For kInteger a string is an expression over dims
-/// ("K/2"); for kIntegers each element of a list of strings is one (["B", "H", "K/2", "-1"]).
+/// The value of a node's attribute as written. For kInteger and kNumber a string is an expression
+/// over dims ("K/2"); for kIntegers each element of a list of strings is one (["B", "H", "K/2",
+/// "-1"]).
 using AttrValue = std::variant<std::int64_t, double, bool, std::string, std::vector<std::int64_t>,
                                std::vector<std::string>>;
 
@@ -42,7 +43,8 @@ class Attrs {
   std::map<std::string, AttrValue, std::less<>> values_;
 };
 
-enum class AttrKind { kInteger, kReal, kFlag, kText, kIntegers };
+/// kNumber is a real, or an expression over dims.
+enum class AttrKind { kInteger, kReal, kNumber, kFlag, kText, kIntegers };
 
 /// An attribute that an op accepts; used to check tasks and to suggest alternatives in errors.
 struct AttrRule {

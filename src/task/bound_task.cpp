@@ -83,10 +83,11 @@ std::int64_t untouched(const BoundTask& task, std::size_t node) {
 }
 
 /// Ops whose results are often zero: of half of the ordinary inputs, or nearly always.
-constexpr std::array<std::string_view, 24> kZeroing = {
-    "relu", "hardshrink", "softshrink",  "hardsigmoid", "hardswish",  "round",      "floor", "trunc", "ceil",
-    "fmod", "remainder",  "bitwise_and", "eq",          "ne",         "lt",         "le",    "gt",    "ge",
-    "any",  "all",        "bincount",    "logical_and", "logical_or", "logical_not"};
+constexpr std::array<std::string_view, 26> kZeroing = {
+    "relu",  "hardshrink", "softshrink",  "hardsigmoid", "hardswish",    "round",    "floor",
+    "trunc", "ceil",       "fmod",        "remainder",   "floor_divide", "mul_high", "bitwise_and",
+    "eq",    "ne",         "lt",          "le",          "gt",           "ge",       "any",
+    "all",   "bincount",   "logical_and", "logical_or",  "logical_not"};
 /// Ops that give zero where their argument is far below others.
 constexpr std::array<std::string_view, 4> kVanishing = {"softmax", "exp", "exp2", "sigmoid"};
 /// Ops beside elementwise ones and moves whose results are zero where their operands are.
@@ -94,12 +95,15 @@ constexpr std::array<std::string_view, 12> kKeepingZeros = {
     "prod",     "cumprod", "reduce_max",   "reduce_min", "cummax",     "cummin",
     "rms_norm", "sort",    "l2_normalize", "max_pool1d", "max_pool2d", "max_pool3d"};
 /// Ops that need not know what a zero of their other operand meets.
-constexpr std::array<std::string_view, 17> kHiding = {"mul",
+constexpr std::array<std::string_view, 20> kHiding = {"mul",
                                                       "div",
                                                       "pow",
                                                       "fmod",
                                                       "remainder",
                                                       "bitwise_and",
+                                                      "floor_divide",
+                                                      "wrapping_mul",
+                                                      "mul_high",
                                                       "matmul",
                                                       "linear",
                                                       "outer",

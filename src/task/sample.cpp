@@ -66,9 +66,9 @@ constexpr std::array<std::string_view, 44> kSelections = {"relu",
                                                           "scatter_min"};
 /// Ops with jumps, on whose other side few elements may be: their errors are as large as the jump,
 /// and an RMS error says nothing.
-constexpr std::array<std::string_view, 15> kJumps = {"lt",   "le",    "gt",        "ge",    "eq",
-                                                     "ne",   "round", "floor",     "ceil",  "trunc",
-                                                     "sign", "fmod",  "remainder", "atan2", "hardshrink"};
+constexpr std::array<std::string_view, 17> kJumps = {
+    "lt",    "le",   "gt",           "ge",       "eq",   "ne",        "round", "floor",     "ceil",
+    "trunc", "sign", "floor_divide", "exponent", "fmod", "remainder", "atan2", "hardshrink"};
 
 /// The largest share of the dtype's range that a value takes, with its tolerance; infinite where
 /// one is not a number or its tolerance means nothing. Where values `may_saturate`, formats that do

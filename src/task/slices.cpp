@@ -34,8 +34,13 @@ std::optional<int> axis_of(const std::vector<Expr>& shape, const std::string& di
   return axis;
 }
 
-/// Positions along the dim are other ones in a part of it.
+/// Positions along the dim are other ones in a part of it, and so is a constant made of its extent.
 bool counts_along(const NodeDecl& node, const std::string& dim) {
+  if (node.op_name == "full") {
+    const auto value = node.attrs.all().find("value");
+    const auto* text = std::get_if<std::string>(&value->second);
+    return text != nullptr && node.attrs.expression("value", {})->symbols().contains(dim);
+  }
   if (node.op_name != "iota") return false;
   const auto axis = node.attrs.expression("axis", Expr::constant(-1))->evaluate({});
   const auto rank = static_cast<std::int64_t>(node.type.shape.size());

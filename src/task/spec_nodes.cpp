@@ -14,8 +14,9 @@ namespace {
 /// double them at each step.
 constexpr std::int64_t kMaxExtentTerms = 1 << 16;
 
-constexpr std::string_view kKindNames[] = {"an integer", "a number", "true or false", "a string",
-                                           "a list of integers"};
+constexpr std::string_view kKindNames[] = {
+    "an integer",    "a number", "a number, or an expression in quotes",
+    "true or false", "a string", "a list of integers"};
 
 /// Whether a value fits an attribute's kind. Integers convert to reals and to lists of one;
 /// expressions in quotes are integers.
@@ -26,6 +27,8 @@ bool fits(const AttrValue& value, AttrKind kind) {
       return integer || std::holds_alternative<std::string>(value);
     case AttrKind::kReal:
       return integer || std::holds_alternative<double>(value);
+    case AttrKind::kNumber:
+      return integer || std::holds_alternative<double>(value) || std::holds_alternative<std::string>(value);
     case AttrKind::kFlag:
       return std::holds_alternative<bool>(value);
     case AttrKind::kText:
@@ -42,9 +45,9 @@ Status check_expressions(const AttrValue& value, AttrKind kind, const TaskSpec& 
                          const SourcePos& where) {
   std::vector<std::string> texts;
   if (const auto* list = std::get_if<std::vector<std::string>>(&value)) texts = *list;
-  if (const auto* text = std::get_if<std::string>(&value); text != nullptr && kind == AttrKind::kInteger) {
-    texts.push_back(*text);
-  }
+  const bool is_number = kind == AttrKind::kInteger || kind == AttrKind::kNumber;
+  if (const auto* alone = std::get_if<std::string>(&value); alone != nullptr && is_number)
+    texts.push_back(*alone);
   for (const std::string& text : texts) {
     LATHE_TRY(const Expr expr, Expr::parse(text, where));
     for (const std::string& symbol : expr.symbols()) {

@@ -21,10 +21,15 @@ TEST(ForeignNames, AreHintedByMeaning) {
   EXPECT_THAT(hint_for_foreign_op("kl_divergence"), HasSubstr("batchmean"));
   EXPECT_THAT(hint_for_foreign_op("Einsum"), HasSubstr("matmul"));
   EXPECT_THAT(hint_for_foreign_op("nan_to_num"), HasSubstr("finite"));
+  EXPECT_THAT(hint_for_foreign_op("LeakyReLU"), HasSubstr("leaky_relu"));
+  EXPECT_THAT(hint_for_foreign_op("edit_distance"), HasSubstr("native")) << "and not some distance";
+  EXPECT_THAT(hint_for_foreign_op("fractional_max_pool2d"), HasSubstr("native")) << "and no adaptive pool";
+  EXPECT_THAT(hint_for_foreign_op("fori_loop"), HasSubstr("linear_scan"));
   EXPECT_EQ(hint_for_foreign_op("matmull"), "");
   EXPECT_EQ(hint_for_foreign_op("index_select take"), "");
   EXPECT_THAT(hint_for_foreign_attribute("var", "ddof"), HasSubstr("'unbiased'"));
   EXPECT_THAT(hint_for_foreign_attribute("kl_div", "reduction"), HasSubstr("batchmean"));
+  EXPECT_THAT(hint_for_foreign_attribute("max_pool2d", "return_indices"), HasSubstr("argmax"));
   EXPECT_EQ(hint_for_foreign_attribute("var", "axs"), "");
 }
 
@@ -58,7 +63,6 @@ TEST(ForeignNames, AreNoneOfTheLanguageAndLeadToIt) {
                            "multiply",
                            "subtract",
                            "divide",
-                           "floor_divide",
                            "mod",
                            "negative",
                            "absolute",
@@ -124,7 +128,82 @@ TEST(ForeignNames, AreNoneOfTheLanguageAndLeadToIt) {
                            "global_avg_pool",
                            "l2_norm",
                            "normalize",
-                           "softmax2d"}) {
+                           "softmax2d",
+                           "addbmm",
+                           "matrix_power",
+                           "vdot",
+                           "batched_outer",
+                           "kron",
+                           "cross",
+                           "one_hot",
+                           "eye",
+                           "cdist",
+                           "int_div",
+                           "umulhi",
+                           "mul_lo",
+                           "rotl",
+                           "murmur",
+                           "unpack_int4",
+                           "frexp",
+                           "asinh",
+                           "atanh",
+                           "signbit",
+                           "copysign",
+                           "norm_cdf",
+                           "logistic",
+                           "softmin",
+                           "hardmax",
+                           "softcap",
+                           "masked_softmax",
+                           "masked_mean",
+                           "unbind",
+                           "slice_scatter",
+                           "gather_nd",
+                           "inverse_permutation",
+                           "rank",
+                           "fliplr",
+                           "rot90",
+                           "aminmax",
+                           "count_nonzero",
+                           "isin",
+                           "allclose",
+                           "rms",
+                           "zscore",
+                           "cov",
+                           "diff",
+                           "quantile",
+                           "interp",
+                           "numel",
+                           "reflection_pad2d",
+                           "replication_pad1d",
+                           "circular_pad",
+                           "zero_pad2d",
+                           "maxpool",
+                           "rolling_mean",
+                           "dilation",
+                           "running_max",
+                           "max_pool2d_with_indices",
+                           "median_filter",
+                           "sobel",
+                           "depthwise_conv2d",
+                           "deconv",
+                           "BatchNorm2d",
+                           "local_response_norm",
+                           "weight_norm",
+                           "spectral_norm",
+                           "layer_scale",
+                           "linear_attention",
+                           "paged_attention",
+                           "moe",
+                           "wkv",
+                           "mxfp8",
+                           "nf4",
+                           "nt_xent",
+                           "hinge",
+                           "multi_margin_loss",
+                           "dct",
+                           "meshgrid",
+                           "popc"}) {
     const std::string hint = hint_for_foreign_op(name);
     std::smatch found;
     ASSERT_TRUE(std::regex_search(hint, found, call)) << name << ": " << hint;

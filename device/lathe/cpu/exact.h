@@ -27,10 +27,17 @@ template <Whole T>
 inline T abs(T x) {
   return x < 0 ? bitwise_negated(x) : x;
 }
-/// Of the smallest number by -1 the machine's division traps.
+/// Of the smallest number by -1 the machine's division traps, and of any by 0.
 template <Whole T>
 inline T fmod(T a, T b) {
-  return b == -1 ? 0 : a % b;
+  return b == -1 || b == 0 ? 0 : a % b;
+}
+template <Whole T>
+inline T floor_divide(T a, T b) {
+  if (b == -1) return bitwise_negated(a);
+  if (b == 0) return 0;
+  const T q = a / b, r = a % b;
+  return r != 0 && (r < 0) != (b < 0) ? q - 1 : q;
 }
 template <Whole T>
 inline T remainder(T a, T b) {
@@ -110,6 +117,19 @@ inline int64_t shift_left(int64_t a, int64_t by) {
 }
 inline int32_t shift_right(int32_t a, int64_t by) { return a >> (by < 0 || by > 31 ? 31 : by); }
 inline int64_t shift_right(int64_t a, int64_t by) { return a >> (by < 0 || by > 63 ? 63 : by); }
+
+inline int32_t popcount(int32_t a) { return __builtin_popcount(static_cast<uint32_t>(a)); }
+inline int64_t popcount(int64_t a) { return __builtin_popcountll(static_cast<uint64_t>(a)); }
+/// Modulo 2^32, and the upper half of the product of two unsigned numbers.
+inline int32_t wrapping_add(int32_t a, int64_t b) {
+  return static_cast<int32_t>(static_cast<uint32_t>(a) + static_cast<uint32_t>(b));
+}
+inline int32_t wrapping_mul(int32_t a, int64_t b) {
+  return static_cast<int32_t>(static_cast<uint32_t>(a) * static_cast<uint32_t>(b));
+}
+inline int32_t mul_high(int32_t a, int64_t b) {
+  return static_cast<int32_t>(uint64_t{static_cast<uint32_t>(a)} * static_cast<uint32_t>(b) >> 32);
+}
 
 /// Below and above all values.
 template <class T>

@@ -62,6 +62,17 @@ inline T remainder(T a, T b) {
   const T r = fmod(a, b);
   return r != 0 && (r < 0) != (b < 0) ? r + b : r;
 }
+/// Of the power of two at or below |x|; -126 of what is smaller than fp32's normal numbers.
+inline float exponent(float x) {
+  const auto e = static_cast<int32_t>(__builtin_bit_cast(uint32_t, x) >> 23 & 255) - 127;
+  return static_cast<float>(e < -126 ? -126 : e);
+}
+inline double exponent(double x) {
+  const auto e = static_cast<int32_t>(__builtin_bit_cast(uint64_t, x) >> 52 & 2047) - 1023;
+  return e < -126 ? -126 : e;
+}
+/// Of int8 numbers that a float holds.
+inline float floor_divide(float a, float b) { return floor(a / b); }
 /// Truncated, and within the type's range.
 template <Real T>
 inline T to_int8(T x) {

@@ -106,6 +106,13 @@ inline f32v shift_left(f32v a, f32v by) {
 inline f32v shift_right(f32v a, f32v by) {
   return _mm256_cvtepi32_ps(_mm256_srav_epi32(_mm256_cvttps_epi32(a.v), _mm256_cvttps_epi32(by.v)));
 }
+/// Of the power of two at or below |x|; -126 of what is smaller than normal numbers.
+inline f32v exponent(f32v x) {
+  const auto bits = _mm256_and_si256(_mm256_srli_epi32(_mm256_castps_si256(x.v), 23), _mm256_set1_epi32(255));
+  return _mm256_cvtepi32_ps(
+      _mm256_max_epi32(_mm256_sub_epi32(bits, _mm256_set1_epi32(127)), _mm256_set1_epi32(-126)));
+}
+inline f32v floor_divide(f32v a, f32v b) { return floor(a / b); }
 
 inline maskv lt(f32v a, f32v b) { return {_mm256_cmp_ps(a.v, b.v, _CMP_LT_OQ)}; }
 inline maskv le(f32v a, f32v b) { return {_mm256_cmp_ps(a.v, b.v, _CMP_LE_OQ)}; }

@@ -95,6 +95,9 @@ inline f32v shift_left(f32v a, f32v by) {
 inline f32v shift_right(f32v a, f32v by) {
   return _mm512_cvtepi32_ps(_mm512_srav_epi32(_mm512_cvttps_epi32(a.v), _mm512_cvttps_epi32(by.v)));
 }
+/// Of the power of two at or below |x|; -126 of what is smaller than normal numbers.
+inline f32v exponent(f32v x) { return _mm512_max_ps(_mm512_getexp_ps(x.v), _mm512_set1_ps(-126.0f)); }
+inline f32v floor_divide(f32v a, f32v b) { return floor(a / b); }
 
 inline maskv lt(f32v a, f32v b) { return {_mm512_cmp_ps_mask(a.v, b.v, _CMP_LT_OQ)}; }
 inline maskv le(f32v a, f32v b) { return {_mm512_cmp_ps_mask(a.v, b.v, _CMP_LE_OQ)}; }

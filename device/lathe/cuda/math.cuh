@@ -69,6 +69,38 @@ __device__ inline double remainder(double a, double b) {
   const double r = ::fmod(a, b);
   return r != 0 && (r < 0) != (b < 0) ? r + b : r;
 }
+/// By 0 whole numbers give 0; of the smallest one by -1 the machine's division overflows.
+template <class T>
+__device__ inline T whole_rest(T a, T b) {
+  return b == 0 || b == -1 ? 0 : a % b;
+}
+__device__ inline int32_t fmod(int32_t a, int32_t b) { return whole_rest(a, b); }
+__device__ inline int64_t fmod(int64_t a, int64_t b) { return whole_rest(a, b); }
+template <class T>
+__device__ inline T whole_remainder(T a, T b) {
+  const T r = whole_rest(a, b);
+  return r != 0 && (r < 0) != (b < 0) ? r + b : r;
+}
+__device__ inline int32_t remainder(int32_t a, int32_t b) { return whole_remainder(a, b); }
+__device__ inline int64_t remainder(int64_t a, int64_t b) { return whole_remainder(a, b); }
+template <class T>
+__device__ inline T whole_quotient(T a, T b) {
+  if (b == 0 || b == -1) return b * a;
+  return a % b != 0 && (a < 0) != (b < 0) ? a / b - 1 : a / b;
+}
+__device__ inline int32_t floor_divide(int32_t a, int32_t b) { return whole_quotient(a, b); }
+__device__ inline int64_t floor_divide(int64_t a, int64_t b) { return whole_quotient(a, b); }
+/// Of the power of two at or below |x|; -126 of what is smaller than fp32's normal numbers.
+__device__ inline float exponent(float x) {
+  const int e = (__float_as_int(x) >> 23 & 255) - 127;
+  return static_cast<float>(e < -126 ? -126 : e);
+}
+__device__ inline double exponent(double x) {
+  const int e = (__double2hiint(x) >> 20 & 2047) - 1023;
+  return e < -126 ? -126 : e;
+}
+/// Of int8 numbers that a float holds.
+__device__ inline float floor_divide(float a, float b) { return ::floorf(__fdiv_rn(a, b)); }
 /// Truncated, and within the type's range.
 template <class T>
 __device__ inline T to_int8(T x) {
@@ -112,6 +144,18 @@ __device__ inline int32_t shift_right(int32_t a, int64_t by) { return a >> (by <
 __device__ inline int64_t shift_right(int64_t a, int64_t by) { return a >> (by < 0 || by > 63 ? 63 : by); }
 __device__ inline float shift_right(float a, float by) {
   return static_cast<float>(shift_right(static_cast<int32_t>(a), static_cast<int64_t>(by)));
+}
+__device__ inline int32_t popcount(int32_t a) { return __popc(static_cast<uint32_t>(a)); }
+__device__ inline int64_t popcount(int64_t a) { return __popcll(static_cast<uint64_t>(a)); }
+/// Modulo 2^32, and the upper half of the product of two unsigned numbers.
+__device__ inline int32_t wrapping_add(int32_t a, int64_t b) {
+  return static_cast<int32_t>(static_cast<uint32_t>(a) + static_cast<uint32_t>(b));
+}
+__device__ inline int32_t wrapping_mul(int32_t a, int64_t b) {
+  return static_cast<int32_t>(static_cast<uint32_t>(a) * static_cast<uint32_t>(b));
+}
+__device__ inline int32_t mul_high(int32_t a, int64_t b) {
+  return static_cast<int32_t>(__umulhi(static_cast<uint32_t>(a), static_cast<uint32_t>(b)));
 }
 __device__ inline float copysign(float x, float y) { return ::copysignf(x, y); }
 __device__ inline double copysign(double x, double y) { return ::copysign(x, y); }

@@ -83,6 +83,13 @@ constexpr std::array kHelpers = {
     Helper{"lathe::trunc(",
            "inline float trunc(float x) { return __builtin_truncf(x); }\n"
            "inline double trunc(double x) { return __builtin_trunc(x); }"},
+    Helper{"lathe::exponent(",
+           "inline float exponent(float x) {\n"
+           "  const int32_t e = static_cast<int32_t>(__builtin_bit_cast(uint32_t, x) >> 23 & 255) - 127;\n"
+           "  return static_cast<float>(e < -126 ? -126 : e);\n}\n"
+           "inline double exponent(double x) {\n"
+           "  const int32_t e = static_cast<int32_t>(__builtin_bit_cast(uint64_t, x) >> 52 & 2047) - 1023;\n"
+           "  return e < -126 ? -126 : e;\n}"},
     Helper{"lathe::sqrt(",
            "inline float sqrt(float x) { return __builtin_sqrtf(x); }\n"
            "inline double sqrt(double x) { return __builtin_sqrt(x); }"},
@@ -106,11 +113,21 @@ constexpr std::array kHelpers = {
            "inline double atan2(double x, double y) { return __builtin_atan2(x, y); }"},
     Helper{"lathe::fmod(",
            "inline float fmod(float x, float y) { return __builtin_fmodf(x, y); }\n"
-           "inline double fmod(double x, double y) { return __builtin_fmod(x, y); }"},
+           "inline double fmod(double x, double y) { return __builtin_fmod(x, y); }\n"
+           "inline int32_t fmod(int32_t x, int32_t y) { return y == 0 || y == -1 ? 0 : x % y; }\n"
+           "inline int64_t fmod(int64_t x, int64_t y) { return y == 0 || y == -1 ? 0 : x % y; }"},
     Helper{"lathe::remainder(",
+           "inline float rest(float x, float y) { return __builtin_fmodf(x, y); }\n"
+           "inline double rest(double x, double y) { return __builtin_fmod(x, y); }\n"
+           "inline int32_t rest(int32_t x, int32_t y) { return y == 0 || y == -1 ? 0 : x % y; }\n"
+           "inline int64_t rest(int64_t x, int64_t y) { return y == 0 || y == -1 ? 0 : x % y; }\n"
            "template <class T> T remainder(T x, T y) {\n"
-           "  const T r = __builtin_fmod(x, y);\n"
+           "  const T r = rest(x, y);\n"
            "  return r != 0 && (r < 0) != (y < 0) ? r + y : r;\n}"},
+    Helper{"lathe::floor_divide(",
+           "template <class T> T floor_divide(T x, T y) {\n"
+           "  if (y == 0 || y == -1) return y * x;\n"
+           "  return x % y != 0 && (x < 0) != (y < 0) ? x / y - 1 : x / y;\n}"},
     Helper{"lathe::to_int8(",
            "template <class T> int32_t to_int8(T x) {\n"
            "  return x <= -128 ? -128 : x >= 127 ? 127 : static_cast<int32_t>(x);\n}"},
@@ -136,6 +153,22 @@ constexpr std::array kHelpers = {
         "lathe::shift_right(",
         "inline int32_t shift_right(int32_t x, int64_t by) { return x >> (by < 0 || by > 31 ? 31 : by); }\n"
         "inline int64_t shift_right(int64_t x, int64_t by) { return x >> (by < 0 || by > 63 ? 63 : by); }"},
+    Helper{"lathe::popcount(",
+           "template <class T> T popcount(T x) {\n"
+           "  uint64_t v = sizeof(T) == 4 ? static_cast<uint32_t>(x) : static_cast<uint64_t>(x);\n"
+           "  v -= v >> 1 & 0x5555555555555555;\n"
+           "  v = (v & 0x3333333333333333) + (v >> 2 & 0x3333333333333333);\n"
+           "  return static_cast<T>((v + (v >> 4) & 0x0f0f0f0f0f0f0f0f) * 0x0101010101010101 >> 56);\n}"},
+    Helper{"lathe::wrapping_add(",
+           "inline int32_t wrapping_add(int32_t x, int64_t y) {\n"
+           "  return static_cast<int32_t>(static_cast<uint32_t>(x) + static_cast<uint32_t>(y));\n}"},
+    Helper{"lathe::wrapping_mul(",
+           "inline int32_t wrapping_mul(int32_t x, int64_t y) {\n"
+           "  return static_cast<int32_t>(static_cast<uint32_t>(x) * static_cast<uint32_t>(y));\n}"},
+    Helper{"lathe::mul_high(",
+           "inline int32_t mul_high(int32_t x, int64_t y) {\n"
+           "  return static_cast<int32_t>(uint64_t{static_cast<uint32_t>(x)} * static_cast<uint32_t>(y) >> "
+           "32);\n}"},
     Helper{"lathe::fma(",
            "inline float fma(float x, float y, float z) { return __builtin_fmaf(x, y, z); }\n"
            "inline double fma(double x, double y, double z) { return __builtin_fma(x, y, z); }"},

@@ -35,7 +35,8 @@ class DimNames {
     for (const AttrRule& rule : op.attr_rules()) {
       const auto value = attrs.all().find(rule.name);
       if (value == attrs.all().end()) continue;
-      if (rule.kind == AttrKind::kInteger && std::holds_alternative<std::string>(value->second)) {
+      const bool is_number = rule.kind == AttrKind::kInteger || rule.kind == AttrKind::kNumber;
+      if (is_number && std::holds_alternative<std::string>(value->second)) {
         const Expr expr = to_c({*attrs.expression(rule.name, {})}).front();
         expr.is_constant() ? result.set(value->first, *expr.evaluate({}))
                            : result.set(value->first, expr.to_string());

@@ -69,6 +69,10 @@ LoopNest emit_triangle(const Site& site) {
 }
 
 LoopNest emit_full(const Site& site) {
+  if (std::holds_alternative<std::string>(site.attrs.all().find("value")->second)) {
+    const std::string value = factor(site.expression("value", Expr::constant(0)));
+    return {site.out.count(), site.out.at("item") + " = " + converted(site.out, value) + ";\n"};
+  }
   const double value = site.attrs.real("value", 0);
   std::string text = literal(value);
   if (!info(site.out.dtype).is_float) text = std::to_string(static_cast<std::int64_t>(value));
@@ -103,6 +107,18 @@ LoopNest emit_gather(const Site& site) {
 LoopNest emit_pad(const Site& site) {
   const std::size_t axis = site.axis("axis", -1, site.out.rank());
   const std::string before = factor(site.expression("before", Expr::constant(0)));
+  const std::string mode = site.attrs.text("mode", "constant");
+  if (mode != "constant") {
+    const std::string_view place = mode == "reflect"
+                                       ? "($at < 0 ? -$at : $at < $n ? $at : 2 * ($n - 1) - $at)"
+                                   : mode == "replicate" ? "($at < 0 ? 0 : $at < $n ? $at : $n - 1)"
+                                                         : "(($at + $n) % $n)";
+    return for_each_element(site.out, [&](Indices indices) {
+      indices[axis] = expand(
+          place, {{"at", "(" + indices[axis] + " - " + before + ")"}, {"n", factor(site.in[0].shape[axis])}});
+      return element(site.in[0], indices);
+    });
+  }
   return for_each_element(site.out, [&](Indices indices) {
     const std::string at = indices[axis];
     indices[axis] = "(" + at + " - " + before + ")";

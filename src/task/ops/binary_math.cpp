@@ -1,5 +1,6 @@
 #include <limits>
 #include <numbers>
+#include <optional>
 
 #include "task/ops/support/binary.h"
 #include "task/ops/support/jumps.h"
@@ -118,13 +119,46 @@ struct Pow : BinaryDefaults {
   }
 };
 
+/// By a whole number that is zero nothing can be divided, and negative ones are where languages
+/// differ.
+std::optional<ValueRange> range_of_divisor(std::size_t input, DType dtype) {
+  if (input != 1 || info(dtype).is_float) return std::nullopt;
+  return ValueRange{1, info(dtype).largest};
+}
+
+/// Of whole numbers, rounded down.
+struct FloorDivide : BinaryDefaults {
+  static constexpr std::string_view kName = "floor_divide";
+  static constexpr bool kExact = true;
+  static constexpr std::string_view kWholeOnly = "of floats, write floor(q) after q = div(a, b)";
+  static std::optional<ValueRange> takes(std::size_t input, DType dtype) {
+    return range_of_divisor(input, dtype);
+  }
+  static double f(double a, double b) {
+    const double rest = std::fmod(a, b), q = (a - rest) / b;
+    return rest != 0 && (rest < 0) != (b < 0) ? q - 1 : q;
+  }
+  static double propagated(double, double b, double ea, double eb, double y) {
+    if (ea == 0 && eb == 0) return 0;
+    const double nearest = std::fabs(b) - eb;
+    return nearest > 0 ? (ea + std::fabs(y) * eb) / nearest + 1 : std::numeric_limits<double>::infinity();
+  }
+  static double textbook(double a, double b) { return std::trunc(a / b); }
+  static std::vector<double> telling(DType) { return {0, -1, 1, -7, 7, -8, 8, -128, 127}; }
+  static std::string c(const std::string& a, const std::string& b) {
+    return "lathe::floor_divide(" + a + ", " + b + ")";
+  }
+};
+
 /// What is left of a beyond whole multiples of b. Kernels may compute a - q b, q = f(a / b) for a
 /// step function f, with the product rounded, and a quotient that is nearly whole may be rounded to
 /// it; one that is whole is exact.
 template <class F>
 struct DivisionRest : BinaryDefaults {
   static constexpr double kFlops = 3;
-  static constexpr bool kFloatOnly = true;
+  static std::optional<ValueRange> takes(std::size_t input, DType dtype) {
+    return range_of_divisor(input, dtype);
+  }
   static double own(double a, double b, double y) {
     return std::fabs(a) + std::fabs(y) + jump(a, b, quotient_error(a, b, 0, 0)) / 0x1p-24;
   }
@@ -225,7 +259,7 @@ void add_binary(OpList& list) {
 }  // namespace
 
 void add_binary_math(OpList& list) {
-  add_binary<Add, Sub, Mul, Div, Max, Min, Prelu, Pow, Fmod, Remainder, Atan2, LogAddExp>(list);
+  add_binary<Add, Sub, Mul, Div, Max, Min, Prelu, Pow, FloorDivide, Fmod, Remainder, Atan2, LogAddExp>(list);
 }
 
 }  // namespace lathe::ops

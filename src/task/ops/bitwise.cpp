@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -50,6 +51,20 @@ Word shifted_right_logically(Word x, Word by, DType dtype) {
   return wrapped(static_cast<Word>((static_cast<std::uint64_t>(x) & all) >> by), dtype);
 }
 
+/// Of numbers of 32 bits, as unsigned ones.
+std::uint64_t product_of_bits(Word a, Word b) {
+  return std::uint64_t{static_cast<std::uint32_t>(a)} * static_cast<std::uint32_t>(b);
+}
+
+Word held(Word x, DType dtype) {
+  const auto largest = static_cast<Word>(info(dtype).largest);
+  return std::clamp(x, -largest - 1, largest);
+}
+
+Word count_of_ones(Word x, Word, DType dtype) {
+  return std::popcount(static_cast<std::uint64_t>(x) & ~std::uint64_t{0} >> (64 - bits_of(dtype)));
+}
+
 /// An op on bits: of one number, of two, or of one and an attribute.
 struct BitOp {
   std::string_view name;
@@ -58,7 +73,9 @@ struct BitOp {
   std::string_view mistake_name;
   Formula mistake;
   Formula textbook;  ///< nullptr for none
+  std::string_view dtypes = "int8, int32 or int64";
 
+  bool takes(DType dtype) const { return dtypes.find(info(dtype).name) != dtypes.npos; }
   bool shifts() const { return attribute == "by"; }
 };
 
@@ -79,6 +96,19 @@ constexpr BitOp kBitOps[] = {
     {"shift_right", "by", shifted_right, "off_by_one",
      [](Word a, Word b, DType dtype) { return shifted_right(a, b > 0 ? b - 1 : b + 1, dtype); },
      shifted_right_logically},
+    {"popcount", "", count_of_ones, "of_magnitude",
+     [](Word a, Word, DType dtype) { return count_of_ones(a < 0 ? -a : a, 0, dtype); }, nullptr,
+     "int32 or int64"},
+    {"wrapping_add", "value", [](Word a, Word b, DType dtype) { return wrapped(a + b, dtype); }, "no_carry",
+     [](Word a, Word b, DType) { return a ^ b; }, nullptr, "int32"},
+    {"wrapping_mul", "value", [](Word a, Word b, DType dtype) { return wrapped(a * b, dtype); }, "clamped",
+     [](Word a, Word b, DType dtype) { return held(a * b, dtype); }, nullptr, "int32"},
+    {"mul_high", "value",
+     [](Word a, Word b, DType dtype) {
+       return wrapped(static_cast<Word>(product_of_bits(a, b) >> 32), dtype);
+     },
+     "low_half", [](Word a, Word b, DType dtype) { return wrapped(a * b, dtype); },
+     [](Word a, Word b, DType) { return a * b >> 32; }, "int32"},
 };
 
 /// The whole numbers that an operand may be, whose error is an open jump.
@@ -95,7 +125,7 @@ struct Candidates {
   double count() const { return static_cast<double>(last) - static_cast<double>(first) + 1; }
 };
 
-/// Exact on int8, int32 and int64. What is shifted by no number of [0, bits) has lost all its bits:
+/// Exact. What is shifted by no number of [0, bits) has lost all its bits:
 /// 0 is left of it, or its sign.
 class Bitwise final : public NamedOp {
  public:
@@ -109,6 +139,12 @@ class Bitwise final : public NamedOp {
       return invalid("needs whole numbers, got " + describe(x),
                      type.is_float ? "convert it with the op 'cast'"
                                    : "combine masks with logical_and, logical_or and logical_not");
+    }
+    if (!op_.takes(x.dtype)) {
+      return invalid(
+          "takes " + std::string(op_.dtypes) + ", got " + describe(x),
+          "convert it with the op 'cast', and drop the copies of the sign with bitwise_and(x, value "
+          "= 255) if it was int8");
     }
     if (op_.attribute.empty()) return x;
     const std::string attribute(op_.attribute);

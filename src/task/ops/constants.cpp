@@ -56,14 +56,22 @@ class Iota final : public MoveOp {
   }
 };
 
-/// `value`, as the dtype holds it, everywhere.
+/// `value`, a number or an expression over dims, as the dtype holds it, everywhere.
 class Full final : public MoveOp {
  public:
-  Full() : MoveOp({"full", OpClass::kMove, 0, 0, with_type({{"value", AttrKind::kReal, true}})}) {}
+  Full() : MoveOp({"full", OpClass::kMove, 0, 0, with_type({{"value", AttrKind::kNumber, true}})}) {}
 
   Result<SymbolicType> infer(const InferContext& context) const override {
     LATHE_TRY(SymbolicType result, type_given(context));
     const DTypeInfo& type = info(result.dtype);
+    if (std::holds_alternative<std::string>(context.attrs.all().find("value")->second)) {
+      LATHE_TRY(const Expr value, context.attrs.expression("value", Expr()));
+      const Expr most = Expr::constant(static_cast<std::int64_t>(std::min(type.largest, 0x1p53)));
+      const Expr size = Expr::apply("max", value, Expr::constant(0) - value);
+      if (context.same(Expr::apply("<=", size, most), Expr::constant(1))) return result;
+      return invalid(std::string(type.name) + " does not hold all values of " + value.to_string(),
+                     "choose a wider dtype, and cast what is computed from it");
+    }
     const double value = context.attrs.real("value", 0);
     const bool holds =
         type.is_float ? std::fabs(value) <= type.largest || std::isinf(value)

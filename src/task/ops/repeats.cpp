@@ -8,21 +8,6 @@ std::size_t repeated_axis(const OpSite& site) {
   return wrap_axis(site.attrs.integer("axis", -1), site.out.size());
 }
 
-/// The element of each line of the result is that of x at `source(i)`.
-template <class Source>
-void copy_lines(const OpSite& site, std::span<const Value* const> in, Source source, Value& out) {
-  prepare_move(site, in, out);
-  const Lines from = lines_along(site.in[0], repeated_axis(site)),
-              to = lines_along(site.out, repeated_axis(site));
-  for (std::size_t line = 0; line < to.count; ++line)
-    for (std::size_t i = 0; i < to.length; ++i) {
-      const std::size_t at = to.start(line) + i * to.stride;
-      const std::size_t place = from.start(line) + source(i) * from.stride;
-      out.data[at] = in[0]->data[place];
-      if (!out.err.empty()) out.err[at] = in[0]->err[place];
-    }
-}
-
 /// The elements along `axis` (default: the last) moved on by `shift` places; what leaves at the end
 /// comes in at the beginning.
 class Roll final : public MoveOp {
@@ -58,7 +43,7 @@ class Roll final : public MoveOp {
     const std::int64_t extent = site.out[repeated_axis(site)],
                        back = extent - (shift % extent + extent) % extent;
     copy_lines(
-        site, in,
+        site, repeated_axis(site), in,
         [&](std::size_t i) {
           return (i + static_cast<std::size_t>(back)) % static_cast<std::size_t>(extent);
         },
@@ -113,7 +98,7 @@ class Repeat final : public MoveOp {
     const auto extent = static_cast<std::size_t>(site.in[0][repeated_axis(site)]);
     const std::size_t times = static_cast<std::size_t>(site.out[repeated_axis(site)]) / extent;
     copy_lines(
-        site, in, [&](std::size_t i) { return each ? i / times : i % extent; }, out);
+        site, repeated_axis(site), in, [&](std::size_t i) { return each ? i / times : i % extent; }, out);
   }
 
   bool each_;

@@ -1,3 +1,7 @@
+#include <algorithm>
+#include <iterator>
+#include <string>
+
 #include "task/ops/support/move.h"
 
 namespace lathe::ops {
@@ -58,8 +62,46 @@ class Slice final : public MoveOp {
   }
 };
 
+/// Which of `extent` elements stands at place `i`, which may be one of the padding.
+using PlaceOf = std::int64_t (*)(std::int64_t i, std::int64_t extent);
+
+struct PadMode {
+  std::string_view name;
+  PlaceOf place;
+  std::string_view most;  ///< a side's elements, compared with the extent
+  std::string_view mistake_name;
+  PlaceOf mistake;  ///< differs in the padding
+};
+
+std::int64_t mirrored(std::int64_t i, std::int64_t extent) {
+  return i < 0 ? -i : i < extent ? i : 2 * (extent - 1) - i;
+}
+std::int64_t mirrored_with_the_end(std::int64_t i, std::int64_t extent) {
+  return i < 0 ? -1 - i : i < extent ? i : 2 * extent - 1 - i;
+}
+std::int64_t nearest(std::int64_t i, std::int64_t extent) {
+  return std::clamp<std::int64_t>(i, 0, extent - 1);
+}
+std::int64_t around(std::int64_t i, std::int64_t extent) { return (i + extent) % extent; }
+
+constexpr PadMode kPadModes[] = {
+    {"reflect", mirrored, "<", "end_twice", mirrored_with_the_end},
+    {"replicate", nearest, "", "other_end",
+     [](std::int64_t i, std::int64_t extent) {
+       return i < 0 ? extent - 1 : i < extent ? i : std::int64_t{0};
+     }},
+    {"circular", around, "<=", "end_alone", nearest},
+};
+
+/// nullptr for constants.
+const PadMode* mode_of(const Attrs& attrs) {
+  const std::string mode = attrs.text("mode", "constant");
+  const auto found = std::ranges::find(kPadModes, mode, &PadMode::name);
+  return found == std::end(kPadModes) ? nullptr : &*found;
+}
+
 /// Pads the input along `axis` (default: the last) with `before` and `after` elements of `value`
-/// (default 0).
+/// (default 0), or of the input's own.
 class Pad final : public MoveOp {
  public:
   Pad()
@@ -70,16 +112,26 @@ class Pad final : public MoveOp {
                 {{"axis", AttrKind::kInteger},
                  {"before", AttrKind::kInteger},
                  {"after", AttrKind::kInteger},
-                 {"value", AttrKind::kReal}}}) {}
+                 {"value", AttrKind::kReal},
+                 {"mode", AttrKind::kText, false, {"constant", "reflect", "replicate", "circular"}}}}) {}
 
   Result<SymbolicType> infer(const InferContext& context) const override {
     SymbolicType result = context.in[0];
     LATHE_TRY(const std::size_t axis, axis_attr(context.attrs, -1, result.shape.size()));
+    const PadMode* const mode = mode_of(context.attrs);
+    if (mode != nullptr && context.attrs.has("value"))
+      return invalid("mode '" + std::string(mode->name) + "' has no value", "drop one of them");
+    const Expr extent = result.shape[axis];
     for (const std::string_view side : {"before", "after"}) {
       LATHE_TRY(const Expr added, context.attrs.expression(side, Expr::constant(0)));
       if (!context.same(Expr::apply(">=", added, Expr::constant(0)), Expr::constant(1))) {
         return invalid("attribute '" + std::string(side) + "' must not be negative: " + added.to_string());
       }
+      if (mode != nullptr && !mode->most.empty() &&
+          !context.same(Expr::apply(mode->most, added, extent), Expr::constant(1)))
+        return invalid("mode '" + std::string(mode->name) + "' takes no " + added.to_string() +
+                           " elements from an axis of " + extent.to_string(),
+                       "pad by less than the extent");
       result.shape[axis] = result.shape[axis] + added;
     }
     return result;
@@ -87,12 +139,40 @@ class Pad final : public MoveOp {
 
   void evaluate(const OpSite& site, std::span<const Value* const> in, const Numerics&,
                 Value& out) const override {
+    if (const PadMode* const mode = mode_of(site.attrs)) return pad_by(mode->place, site, in, out);
     prepare_move(site, in, out);
     std::ranges::fill(out.data, site.attrs.real("value", 0));
     const std::size_t axis = wrap_axis(site.attrs.integer("axis", -1), site.out.size());
     Block to = Block::whole(site.out);
     to.offset = site.attrs.integer("before", 0) * to.strides[axis];
     copy_block(site.in[0], Block::whole(site.in[0]), *in[0], to, out);
+  }
+
+  std::int64_t constants(const OpSite& site, const std::vector<std::int64_t>& in) const override {
+    if (mode_of(site.attrs) == nullptr) return NamedOp::constants(site, in);
+    return in[0] > 0 ? element_count(site.out) : 0;
+  }
+
+  std::vector<OpMutant> mutants() const override {
+    std::vector<OpMutant> all;
+    for (const PadMode& mode : kPadModes)
+      all.push_back(
+          {mode.mistake_name, [&mode](const OpSite& site, std::span<const Value* const> in, Value& out) {
+             if (mode_of(site.attrs) == &mode) pad_by(mode.mistake, site, in, out);
+           }});
+    return all;
+  }
+
+ private:
+  static void pad_by(PlaceOf place, const OpSite& site, std::span<const Value* const> in, Value& out) {
+    const std::size_t axis = wrap_axis(site.attrs.integer("axis", -1), site.out.size());
+    const std::int64_t before = site.attrs.integer("before", 0), extent = site.in[0][axis];
+    copy_lines(
+        site, axis, in,
+        [&](std::size_t i) {
+          return static_cast<std::size_t>(place(static_cast<std::int64_t>(i) - before, extent));
+        },
+        out);
   }
 };
 

@@ -77,8 +77,31 @@ struct Sign : Steps<Sign> {
   }
 };
 
+/// That of the power of two at or below |x|, as a format with a shared scale takes it; -126 of what
+/// is smaller than fp32's normal numbers, which a kernel may flush.
+struct Exponent : Steps<Exponent> {
+  static constexpr std::string_view kName = "exponent";
+  explicit Exponent(const Attrs&) {}
+  double f(double x) const {
+    if (std::isnan(x) || std::isinf(x)) return std::fabs(x);
+    return std::fabs(x) < 0x1p-126 ? -126 : std::ilogb(x);
+  }
+  double spread(double x, double e, double y) const {
+    const double size = std::fabs(x), reach = reach_to_jump(size, e);
+    if (reach == 0) return 0;
+    return std::max(std::fabs(f(std::max(0.0, size - reach)) - y), std::fabs(f(size + reach) - y));
+  }
+  double textbook(double x) const { return std::floor(std::log2(static_cast<float>(std::fabs(x)))); }
+  static std::vector<double> telling(DType dtype) {
+    std::vector<double> values = {1, 2};
+    for (const double power : {0.125, 8.0, 32.0, 128.0}) add_threshold(power, dtype, values);
+    return values;
+  }
+  std::string c(const std::string& x) const { return "lathe::exponent(" + x + ")"; }
+};
+
 }  // namespace
 
-void add_steps(OpList& list) { add_unary<Round, Floor, Ceil, Trunc, Sign>(list); }
+void add_steps(OpList& list) { add_unary<Round, Floor, Ceil, Trunc, Sign, Exponent>(list); }
 
 }  // namespace lathe::ops

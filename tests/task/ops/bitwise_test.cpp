@@ -63,6 +63,28 @@ TEST(Bitwise, IsExactOnAllWholeNumbersThatTheReferenceHolds) {
   EXPECT_EQ(result("bitwise_and", DType::kI32, -1, attrs({{"value", 255}})), 255);
 }
 
+TEST(Bitwise, CountsTheOnesOfTheDtype) {
+  const auto ones = [](DType dtype, double x) { return take("popcount", dtype, {exact(x)}).data[0]; };
+  EXPECT_EQ(ones(DType::kI32, 0), 0);
+  EXPECT_EQ(ones(DType::kI32, 0x55), 4);
+  EXPECT_EQ(ones(DType::kI32, -1), 32);
+  EXPECT_EQ(ones(DType::kI64, -1), 64);
+  EXPECT_EQ(ones(DType::kI32, -0x1p31), 1);
+}
+
+TEST(WrappingArithmetic, KeepsTheLowBits) {
+  EXPECT_EQ(result("wrapping_add", DType::kI32, 0x7fffffff, attrs({{"value", 1}})), -0x1p31);
+  EXPECT_EQ(result("wrapping_mul", DType::kI32, 0x10001, 0x10001), 0x20001);
+  EXPECT_EQ(result("wrapping_mul", DType::kI32, -1, attrs({{"value", -2048144789}})), 2048144789);
+  EXPECT_EQ(result("wrapping_mul", DType::kI32, -0x1p31, -0x1p31), 0);
+}
+
+TEST(WrappingArithmetic, HighHalvesAreOfUnsignedNumbers) {
+  EXPECT_EQ(result("mul_high", DType::kI32, 0x10000, 0x30000), 3);
+  EXPECT_EQ(result("mul_high", DType::kI32, -1, -1.0), -2) << "0xffffffff squared is 0xfffffffe00000001";
+  EXPECT_EQ(take("mul_high", DType::kI32, {exact(-1), exact(-1)}, {}, true).data[0], 0) << "as signed ones";
+}
+
 TEST(Bitwise, OfAnOpenJumpAllowsWhatComesOfItsSides) {
   const Value open{{1}, {8}, {1}};
   EXPECT_EQ(take("bitwise_and", DType::kI8, {open}, attrs({{"value", 8}})).err[0], 8) << "7, 8 and 9";
@@ -87,6 +109,9 @@ TEST(Bitwise, TakesWholeNumbersAndOneSecondOperand) {
   EXPECT_THAT(error("shift_left", attrs({{"by", 8}}), {x}), HasSubstr("from 0 to 7"));
   EXPECT_THAT(error("shift_right", attrs({{"by", -1}}), {x}), HasSubstr("from 0 to 7"));
   EXPECT_EQ(error("shift_right", attrs({{"by", 31}}), {fixed_type({4}, DType::kI32)}), "none");
+  EXPECT_THAT(error("popcount", {}, {x}), HasSubstr("takes int32 or int64"));
+  EXPECT_THAT(error("wrapping_mul", attrs({{"value", 3}}), {fixed_type({4}, DType::kI64)}),
+              HasSubstr("takes int32"));
 }
 
 }  // namespace

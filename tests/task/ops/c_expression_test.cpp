@@ -43,23 +43,31 @@ class CompiledExpressions {
   }
 
  private:
+  /// Whole numbers that fp32 vectors do not hold are computed one at a time.
   static std::string kernels(const OpCase& op_case, std::size_t index) {
+    const bool wide = !op_case.draws.empty() && op_case.draws[0].whole == DType::kI32;
     std::vector<std::string> operands;
     std::string scalars;
     std::string vectors;
     for (std::size_t k = 0; k < op_case.in.size(); ++k) {
       operands.push_back(fmt::format("x{}", k));
-      scalars += fmt::format("const float x{0} = in[{0}][i];", k);
+      scalars +=
+          fmt::format("const auto x{0} = static_cast<{1}>(in[{0}][i]);", k, wide ? "int32_t" : "float");
       vectors += fmt::format("const f32v x{0} = load(in[{0}] + i);", k);
     }
     const std::string expression = find_op(op_case.op)->c_expression(op_case.attrs, operands);
     const std::string head = "(const float* const* in, float* out, int64_t n)";
+    const std::string scalar_loop = fmt::format(
+        "{} {{ for (int64_t i = 0; i < n; ++i) {{ {} out[i] = {}; }} }}\n", head, scalars, expression);
+    if (wide)
+      return fmt::format("extern \"C\" void scalar_{0}{1}extern \"C\" void vector_{0}{1}", index,
+                         scalar_loop);
     return fmt::format(
-        "extern \"C\" void scalar_{0}{1} {{ for (int64_t i = 0; i < n; ++i) {{ {2} out[i] = {4}; }} }}\n"
+        "extern \"C\" void scalar_{0}{2}"
         "extern \"C\" void vector_{0}{1} {{ for (int64_t i = 0; i < n; i += kLanes) {{ {3} store(out + i, "
         "f32v({4})); }} "
         "}}\n",
-        index, head, scalars, vectors, expression);
+        index, head, scalar_loop, vectors, expression);
   }
 
   bool compiled_ = false;

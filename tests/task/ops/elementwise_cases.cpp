@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstdint>
 
@@ -150,6 +151,7 @@ std::vector<OpCase> step_cases() {
       unary("ceil", {}, wide, [](auto x) { return std::ceil(x); }),
       unary("trunc", {}, wide, [](auto x) { return std::trunc(x); }),
       unary("sign", {}, wide, [](auto x) { return decltype(x)(x > 0) - decltype(x)(x < 0); }),
+      unary("exponent", {}, Draw{0.01, 300}, [](auto x) { return std::floor(std::log2(x)); }),
       unary("cast", attrs({{"dtype", "int8"}}), Draw{-200, 200},
             [](auto x) {
               using T = decltype(x);
@@ -188,7 +190,9 @@ std::vector<OpCase> comparison_cases() {
 std::vector<OpCase> bit_cases() {
   const Draw byte{.low = -128, .high = 127, .whole = DType::kI8};
   const Draw shift{.low = 0, .high = 7, .whole = DType::kI8};
+  const Draw word{.low = -300, .high = 300, .whole = DType::kI32};
   const auto bits = [](auto x) { return static_cast<std::int8_t>(x); };
+  const auto as_word = [](auto x) { return static_cast<std::int64_t>(x); };
   std::vector<OpCase> cases = {
       unary("bitwise_and", attrs({{"value", 0x36}}), byte,
             [=](auto x) { return number<decltype(x)>(bits(x) & 0x36); }),
@@ -209,6 +213,23 @@ std::vector<OpCase> bit_cases() {
       binary("shift_left", byte, shift,
              [=](auto a, auto b) { return number<decltype(a)>(bits(bits(a) * (1 << bits(b)))); }),
       binary("shift_right", byte, shift, [](auto a, auto b) { return std::floor(a / std::exp2(b)); }),
+      unary(
+          "popcount", {}, word,
+          [=](auto x) { return number<decltype(x)>(std::popcount(static_cast<std::uint32_t>(as_word(x)))); }),
+      binary("wrapping_add", word, word,
+             [=](auto a, auto b) {
+               return number<decltype(a)>(static_cast<std::int32_t>(as_word(a) + as_word(b)));
+             }),
+      unary("wrapping_mul", attrs({{"value", 0x40000000}}), word,
+            [=](auto x) { return number<decltype(x)>(static_cast<std::int32_t>(as_word(x) * 0x40000000)); }),
+      binary("mul_high", word, word,
+             [=](auto a, auto b) {
+               const auto product = std::uint64_t{static_cast<std::uint32_t>(as_word(a))} *
+                                    static_cast<std::uint32_t>(as_word(b));
+               return number<decltype(a)>(static_cast<std::int32_t>(product >> 32));
+             }),
+      binary("floor_divide", byte, Draw{.low = 1, .high = 9, .whole = DType::kI8},
+             [](auto a, auto b) { return std::floor(a / b); }),
   };
   return cases;
 }

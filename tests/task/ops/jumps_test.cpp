@@ -110,6 +110,11 @@ TEST(Rests, AreExactForWholeQuotients) {
   EXPECT_EQ(take("remainder", {{7}, {-3}}).value, -2);
   EXPECT_LT(take("remainder", {{6}, {3}}).error, 1e-6) << "no kernel may give 3";
   EXPECT_GT(take("remainder", {{6, 1e-6}, {3}}).error, 2.9);
+  EXPECT_EQ(take("exponent", {{-6}}).value, 2);
+  EXPECT_EQ(take("exponent", {{8}}).error, 0) << "an exact power of two has one exponent";
+  EXPECT_EQ(take("exponent", {{8, 1e-6}}).error, 1);
+  EXPECT_EQ(take("exponent", {{0}}).value, -126);
+  EXPECT_EQ(take("exponent", {{0x1p-140}}).value, -126);
 }
 
 TEST(Atan2, JumpsAcrossTheNegativeAxisAlone) {

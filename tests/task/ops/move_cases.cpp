@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 
 #include "tests/task/ops/harness.h"
 
@@ -198,6 +199,14 @@ std::vector<OpCase> move_cases() {
       copy("slice", {6, 4}, attrs({{"axis", 0}, {"start", 4}}), 8, [](std::int64_t i) { return i + 16; }),
       copy("pad", {3, 4}, attrs({{"before", 2}, {"after", 1}}), 21,
            [](std::int64_t i) { return i % 7 < 2 || i % 7 > 5 ? -1 : i / 7 * 4 + i % 7 - 2; }),
+      copy("pad", {3, 4}, attrs({{"before", 3}, {"after", 2}, {"mode", "reflect"}}), 27,
+           [](std::int64_t i) { return i / 9 * 4 + std::array{3, 2, 1, 0, 1, 2, 3, 2, 1}[i % 9]; }),
+      copy("pad", {3, 4}, attrs({{"before", 2}, {"after", 3}, {"mode", "replicate"}}), 27,
+           [](std::int64_t i) { return i / 9 * 4 + std::array{0, 0, 0, 1, 2, 3, 3, 3, 3}[i % 9]; }),
+      copy("pad", {3, 4}, attrs({{"before", 2}, {"after", 4}, {"mode", "circular"}}), 30,
+           [](std::int64_t i) { return i / 10 * 4 + (i % 10 + 2) % 4; }),
+      copy("pad", {4, 3}, attrs({{"axis", 0}, {"after", 1}, {"mode", "reflect"}}), 15,
+           [](std::int64_t i) { return i < 12 ? i : i - 6; }),
       copy("flip", {3, 4, 2}, attrs({{"axis", 1}}), 24,
            [](std::int64_t i) { return i / 8 * 8 + (3 - i / 2 % 4) * 2 + i % 2; }),
       copy("diag", {2, 5}, {}, 50,

@@ -89,6 +89,30 @@ TEST(ShapeRules, OfOpsWithoutInputs) {
   EXPECT_THAT(inferred("full", square({{"value", NAN}}), {}), HasSubstr("no number"));
 }
 
+TEST(ShapeRules, ConstantsMayBeMadeOfExtents) {
+  const auto full = [](const char* value, const char* dtype) {
+    return inferred("full",
+                    attrs({{"shape", std::vector<std::int64_t>{1}}, {"value", value}, {"dtype", dtype}}), {});
+  };
+  EXPECT_EQ(full("M * N - 1", "int32"), "1");
+  EXPECT_EQ(full("-N", "fp32"), "1");
+  EXPECT_THAT(full("N * 1000", "int8"), HasSubstr("int8 does not hold all values of N * 1000"));
+  EXPECT_THAT(full("0 - N * 1000", "int8"), HasSubstr("int8 does not hold"));
+}
+
+TEST(ShapeRules, APadTakesFromTheInputWhatIsThere) {
+  const auto padded = [](const char* mode, const char* before) {
+    return inferred("pad", attrs({{"mode", mode}, {"before", before}}), {{"4"}});
+  };
+  EXPECT_EQ(padded("reflect", "3"), "7");
+  EXPECT_THAT(padded("reflect", "4"), HasSubstr("takes no 4 elements from an axis of 4"));
+  EXPECT_EQ(padded("circular", "4"), "8");
+  EXPECT_THAT(padded("circular", "5"), HasSubstr("takes no 5 elements"));
+  EXPECT_EQ(padded("replicate", "9"), "13");
+  EXPECT_THAT(inferred("pad", attrs({{"mode", "reflect"}, {"after", 1}, {"value", 1.0}}), {{"4"}}),
+              HasSubstr("has no value"));
+}
+
 TEST(ShapeRules, AttributesMayBeExpressions) {
   EXPECT_EQ(inferred("slice", attrs({{"start", "N / 2"}}), {{"M", "N"}}), "M, N - N / 2");
   EXPECT_EQ(inferred("pad", attrs({{"before", "M"}}), {{"M"}}), "M + M");

@@ -21,12 +21,21 @@ void lower_iota(Lowering& to) {
   to.count_as(positions);
 }
 
-void lower_full(Lowering& to) {
+bool lower_full(Lowering& to) {
+  const std::string count = to.iota(to.node().type.shape.back(), 0);
+  if (std::holds_alternative<std::string>(to.attrs().all().find("value")->second)) {
+    const Result<Expr> value = to.expression("value", 0);
+    if (!value.ok()) return false;
+    const bool exact = !info(to.node().type.dtype).is_float;
+    to.apply((exact ? "0 * {0} + (" : "0.0f * {0} + static_cast<float>(") + value->to_string() + ")", {count},
+             true);
+    return true;
+  }
   const double value = to.attrs().real("value", 0);
   const bool whole = !info(to.node().type.dtype).is_float && std::isfinite(value);
   const std::string number = whole ? std::to_string(static_cast<std::int64_t>(value)) : float_text(value);
-  to.apply(whole ? "0 * {0} + (" + number + ")" : "0.0f * {0} + " + number,
-           {to.iota(to.node().type.shape.back(), 0)}, true);
+  to.apply(whole ? "0 * {0} + (" + number + ")" : "0.0f * {0} + " + number, {count}, true);
+  return true;
 }
 
 bool lower_triangle(Lowering& to, bool upper) {
@@ -107,6 +116,47 @@ bool lower_repeat(Lowering& to, bool each) {
   return true;
 }
 
+/// Elements `start` to `stop` of the node's input along `axis`.
+std::string part(Lowering& to, int axis, const Expr& start, const Expr& count) {
+  Primitive slice = move(to, "slice", axis);
+  slice.type = to.type(to.node().in[0]);
+  slice.type.shape[static_cast<std::size_t>(axis)] = count;
+  slice.offsets = {start};
+  return to.add(slice);
+}
+
+/// What a pad takes from the input's own elements: `count` of them at an end.
+std::string own_padding(Lowering& to, const std::string& mode, bool at_start, const Expr& count) {
+  const int axis = to.axis("axis", -1);
+  const Expr extent = to.shape(to.node().in[0])[static_cast<std::size_t>(axis)], one = Expr::constant(1);
+  if (mode == "circular") return part(to, axis, at_start ? extent - count : Expr::constant(0), count);
+  if (mode == "replicate") {
+    const std::string end = part(to, axis, at_start ? Expr::constant(0) : extent - one, one);
+    std::vector<Expr> shape = to.shape(end);
+    shape[static_cast<std::size_t>(axis)] = count;
+    return to.spread(end, shape);
+  }
+  Primitive flip = move(to, "flip", axis);
+  flip.in = {part(to, axis, at_start ? one : extent - count - one, count)};
+  flip.type = to.type(flip.in[0]);
+  return to.add(flip);
+}
+
+/// Paddings of fixed extents alone: those of others may be empty.
+bool lower_own_padding(Lowering& to, const std::string& mode) {
+  const Result<Expr> before = to.expression("before", 0), after = to.expression("after", 0);
+  if (!before.ok() || !after.ok() || !before->is_constant() || !after->is_constant()) return false;
+  const auto is_empty = [](const Expr& count) { return *count.evaluate({}) == 0; };
+  Primitive joined = move(to, "concat", to.axis("axis", -1));
+  if (!is_empty(*before)) joined.in.insert(joined.in.begin(), own_padding(to, mode, true, *before));
+  if (!is_empty(*after)) joined.in.push_back(own_padding(to, mode, false, *after));
+  if (joined.in.size() == 1)
+    to.apply("{0}", joined.in, true);
+  else
+    to.add(joined, true);
+  return true;
+}
+
 /// Of one line, what a gather does.
 void lower_take_along(Lowering& to) {
   to.add(move(to, to.rank(to.node().in[0]) == 1 ? "gather" : "take_along", to.axis("axis", -1)), true);
@@ -119,7 +169,7 @@ bool lower_move(Lowering& to) {
   if (op == "reshape" || op == "flatten") return to.view(to.node().in[0], to.node().type.shape, true), true;
   if (op == "transpose") return lower_transpose(to), true;
   if (op == "iota") return lower_iota(to), true;
-  if (op == "full") return lower_full(to), true;
+  if (op == "full") return lower_full(to);
   if (op == "diag") return lower_diag(to), true;
   if (op == "triu" || op == "tril") return lower_triangle(to, op == "triu");
   if (op.starts_with("cum")) return lower_scan(to, op.substr(3)), true;
@@ -140,6 +190,8 @@ bool lower_move(Lowering& to) {
     return to.add(sort, true), true;
   }
   if (op != "slice" && op != "pad" && op != "roll") return false;
+  const std::string mode = to.attrs().text("mode", "constant");
+  if (mode != "constant") return lower_own_padding(to, mode);
   const auto offset = to.expression(op == "slice" ? "start" : op == "pad" ? "before" : "shift", 0);
   if (!offset.ok()) return false;
   Primitive shifted = move(to, op, to.axis("axis", -1));

@@ -12,7 +12,9 @@ namespace lathe::ops {
 ///   static kAdds     whether a kernel may start one operand's sum from the other
 ///   static kKeepsWhole        of whole numbers it makes a whole one
 ///   static kMayIgnoreSecond   where only some values of the first operand need the second
-/// As for UnaryOp, it may add textbook(a, b) and telling(dtype).
+///   static kWholeOnly         of an op on whole numbers: what to write for others
+/// As for UnaryOp, it may add textbook(a, b) and telling(dtype), and takes(input, dtype) as Op has
+/// it.
 template <class F>
 class BinaryOp final : public NamedOp {
  public:
@@ -20,8 +22,14 @@ class BinaryOp final : public NamedOp {
 
   Result<SymbolicType> infer(const InferContext& context) const override {
     LATHE_CHECK_OK(F::kFloatOnly ? check_float(context) : check_numeric(context));
+    if constexpr (requires { F::kWholeOnly; }) LATHE_CHECK_OK(check_whole(context, F::kWholeOnly));
     LATHE_TRY(auto shape, broadcast(context, context.in[0].shape, context.in[1].shape));
     return SymbolicType{context.in[0].dtype, std::move(shape)};
+  }
+
+  std::optional<ValueRange> takes(std::size_t input, DType dtype) const override {
+    if constexpr (requires { F::takes(input, dtype); }) return F::takes(input, dtype);
+    return std::nullopt;
   }
 
   void evaluate(const OpSite& site, std::span<const Value* const> in, const Numerics& numerics,

@@ -31,4 +31,19 @@ class MoveOp : public NamedOp {
 /// Allocates `out` for site.out, with errors only if an input has errors.
 void prepare_move(const OpSite& site, std::span<const Value* const> in, Value& out);
 
+/// The i-th element of each line of the result, along `axis`, is the input's at `source(i)`.
+template <class Source>
+void copy_lines(const OpSite& site, std::size_t axis, std::span<const Value* const> in, Source source,
+                Value& out) {
+  prepare_move(site, in, out);
+  const Lines from = lines_along(site.in[0], axis), to = lines_along(site.out, axis);
+  for (std::size_t line = 0; line < to.count; ++line)
+    for (std::size_t i = 0; i < to.length; ++i) {
+      const std::size_t at = to.start(line) + i * to.stride;
+      const std::size_t place = from.start(line) + source(i) * from.stride;
+      out.data[at] = in[0]->data[place];
+      if (!out.err.empty()) out.err[at] = in[0]->err[place];
+    }
+}
+
 }  // namespace lathe::ops

@@ -30,14 +30,25 @@ std::string describe(const SymbolicType& type) {
 Status check_float(const InferContext& context) {
   LATHE_CHECK_OK(check_same_dtype(context));
   if (info(context.in[0].dtype).is_float) return Ok{};
+  const std::string dtype(info(context.in[0].dtype).name);
   return invalid("needs floating-point inputs, got " + describe(context.in[0]),
-                 "convert it with the op 'cast'");
+                 "convert it with the op 'cast'" +
+                     (context.in[0].dtype == DType::kBool
+                          ? std::string()
+                          : "; whole numbers have add, sub, mul, max, min, floor_divide and remainder, of "
+                            "full(shape = [1], value = ..., dtype = \"" +
+                                dtype + "\") for a number"));
 }
 
 Status check_numeric(const InferContext& context) {
   LATHE_CHECK_OK(check_same_dtype(context));
   if (context.in[0].dtype != DType::kBool) return Ok{};
   return invalid("needs numbers, got " + describe(context.in[0]), "convert it with the op 'cast'");
+}
+
+Status check_whole(const InferContext& context, std::string_view otherwise) {
+  if (!info(context.in[0].dtype).is_float) return Ok{};
+  return invalid("needs whole numbers, got " + describe(context.in[0]), std::string(otherwise));
 }
 
 Result<std::vector<std::int64_t>> fixed_integers(const Attrs& attrs, std::string_view name,

@@ -16,6 +16,8 @@ std::string describe(const std::vector<Expr>& shape);
 Status check_float(const InferContext& context);
 /// Every input has in[0]'s dtype, which is not bool.
 Status check_numeric(const InferContext& context);
+/// in[0] is a whole number; `otherwise` is what to write for one that is not.
+Status check_whole(const InferContext& context, std::string_view otherwise);
 
 /// Attributes that must be numbers, not expressions over dims.
 Result<std::int64_t> fixed_integer(const Attrs& attrs, std::string_view name, std::int64_t fallback);
