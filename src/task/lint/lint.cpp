@@ -33,6 +33,14 @@ constexpr double kRareShare = 0.01;
 constexpr double kHeadlineFlops = 2e8;
 constexpr double kHeadlineElements = 4e6;
 
+constexpr std::string_view kKeepFromZero =
+    "add an epsilon to divisors and arguments of logarithms and roots, clamp to what a narrow dtype holds, "
+    "or declare inputs with gen = { kind = \"positive\" }";
+constexpr std::string_view kTiesDecide =
+    "; what is looked up by an argmax or argsort of computed values hangs on their roundings where they "
+    "nearly "
+    "tie: make the index itself the output";
+
 /// Distributions that resemble users' data; the others are adversarial.
 bool ordinary(Distribution distribution) {
   return distribution == Distribution::kNormal || distribution == Distribution::kHeavyTail;
@@ -164,14 +172,16 @@ class Linter {
       }
       const std::string& out = spec_.outputs[output].name;
       if (values > 0) {
-        const std::string text = fmt::format("{} values of {} are not finite on {} inputs", values, out,
-                                             name(sample.distribution));
+        const std::string text = fmt::format(
+            "{} values of {} are not finite on {} inputs: {}, and fill masked "
+            "places with a finite number",
+            values, out, name(sample.distribution), kKeepFromZero);
         sample.distribution == Distribution::kNormal ? fatal("finite_output", text)
                                                      : warn("finite_output", text);
       }
       if (bounds > 0) {
-        const std::string text = fmt::format("{} elements of {} have no finite error bound on {} inputs",
-                                             bounds, out, name(sample.distribution));
+        const std::string text = fmt::format("{} elements of {} have no finite error bound on {} inputs: {}",
+                                             bounds, out, name(sample.distribution), kKeepFromZero);
         const bool rare = static_cast<double>(bounds) < kRareShare * static_cast<double>(value.data.size());
         rare&& sample.distribution != Distribution::kNormal ? warn("finite_bound", text)
                                                             : fatal("finite_bound", text);
@@ -227,12 +237,22 @@ class Linter {
         if (result.pass) continue;
         fatal("rounded_run",
               fmt::format(
-                  "an honestly rounded kernel would fail on {} inputs: {}[{}] is {:.9g} for {:.9g} ({})",
+                  "an honestly rounded kernel would fail on {} inputs: {}[{}] is {:.9g} for {:.9g} ({}){}",
                   name(sample.distribution), expected.name, result.first_bad, result.got, result.want,
-                  result.reason));
+                  result.reason, looks_up_by_order() ? kTiesDecide : std::string_view{}));
       }
     }
     return Ok{};
+  }
+
+  /// Whether a node reads what an argmax or an argsort gave.
+  bool looks_up_by_order() const {
+    const auto orders = [&](const std::string& value) {
+      const NodeDecl* node = spec_.find_node(value);
+      return node != nullptr && node->op_name.starts_with("arg");
+    };
+    return std::ranges::any_of(spec_.nodes,
+                               [&](const NodeDecl& node) { return std::ranges::any_of(node.in, orders); });
   }
 
   /// Beyond its dtype's range a whole number is nothing that kernels agree on, and beyond 2^53 the
@@ -248,10 +268,13 @@ class Linter {
       if (largest <= most || !out_of_range_.insert(node.out).second) continue;
       fatal("whole_numbers",
             fmt::format("{} reaches {:g} on {} inputs, beyond {}: declare inputs with gen = {{ kind = "
-                        "\"uniform\", low = ..., high = ... }} that keep it within",
+                        "\"uniform\", low = ..., high = ... }} that keep it within{}",
                         node.out, largest, name(distribution),
                         most < type.largest ? "2^53, up to which the reference is exact"
-                                            : "what " + std::string(type.name) + " holds"));
+                                            : "what " + std::string(type.name) + " holds",
+                        node.type.dtype == DType::kI32
+                            ? ", or let wrapping_add and wrapping_mul drop what leaves it"
+                            : ""));
     }
   }
 

@@ -166,6 +166,80 @@ TEST(Lint, RefusesWholeNumbersThatTheReferenceDoesNotHold) {
   EXPECT_THAT(fatal_checks(report_of("int32", "40000")), IsEmpty());
 }
 
+TEST(Lint, TakesWholeNumbersThatWrap) {
+  const auto checks_of = [](const std::string& graph) {
+    return fatal_checks(lint_of(task_of(
+        "name = \"mixed\"\ndims = [\"n\"]\ntensor = [{ name = \"x\", shape = [\"n\"], dtype = \"int32\" }]\n"
+        "graph = '''\n" +
+        graph + "\n'''\nshape = [{ n = 1024 }]\n")));
+  };
+  EXPECT_THAT(checks_of("k = full(shape = [1], value = -2048144789, dtype = \"int32\")\ny = mul(x, k)"),
+              Contains("whole_numbers"));
+  EXPECT_THAT(checks_of("a = wrapping_mul(x, value = -2048144789)\nb = shift_right(a, by = 13)\n"
+                        "c = bitwise_xor(a, b)\ny = wrapping_add(c, value = 2147483647)"),
+              IsEmpty());
+}
+
+/// fp64 has no wider format that this run could be computed in.
+TEST(Lint, TakesSumsAndProductsOfDoubles) {
+  const LintReport report = lint_of(task_of(R"toml(
+name = "axpy"
+dims = ["n"]
+tensor = [
+  { name = "x", shape = ["n", "n"], dtype = "fp64" },
+  { name = "z", shape = ["n", "n"], dtype = "fp64" },
+]
+graph = """
+a = scale(x, by = 0.1)
+b = add(a, z)
+c = mul(b, x)
+y = sub(c, a)
+"""
+shape = [{ n = 64 }]
+)toml"));
+  EXPECT_THAT(fatal_checks(report), IsEmpty());
+}
+
+TEST(Lint, TakesScalesThatArePowersOfTwo) {
+  const LintReport report = lint_of(task_of(R"toml(
+name = "block_scaled"
+dims = ["n"]
+tensor = [{ name = "x", shape = ["n", 32] }]
+graph = """
+a = abs(x)
+m = reduce_max(a, axis = -1, keepdims = true)
+c = clamp(m, low = 1e-10)
+e = exponent(c)
+d = add_scalar(e, by = -8)
+f = neg(d)
+r = exp2(f)
+s = mul(x, r)
+t = clamp(s, low = -448, high = 448)
+q = cast(t, dtype = "fp8e4m3")
+"""
+output = [{ name = "q" }, { name = "d" }]
+shape = [{ n = 64 }]
+)toml"));
+  EXPECT_THAT(fatal_checks(report), IsEmpty());
+}
+
+TEST(Lint, SaysWhereTiesDecide) {
+  const LintReport report = lint_of(task_of(R"toml(
+name = "nearest_code"
+dims = ["n"]
+tensor = [{ name = "x", shape = ["n", 16] }, { name = "c", shape = ["n", 16] }]
+graph = """
+d = matmul(x, c, transpose_b = true)
+i = argmax(d)
+y = gather(c, i)
+"""
+shape = [{ n = 64 }]
+)toml"));
+  const auto found = std::ranges::find(report.findings, "rounded_run", &LintFinding::check);
+  ASSERT_NE(found, report.findings.end());
+  EXPECT_THAT(found->text, HasSubstr("make the index itself the output"));
+}
+
 TEST(Lint, TakesQuantisedOutputs) {
   const LintReport report = lint_of(task_of(R"toml(
 name = "quantise"
