@@ -56,6 +56,7 @@ class Collector {
     push(std::move(term));
     if (terms_.list.back().kind == Term::Kind::kApply) {
       const std::string text = formula_text(terms_, terms_.list.back());
+      terms_.list.back().calls = text.find("lathe::") != std::string::npos;
       for (const char* name : {"exp", "log", "tanh", "erf", "sigmoid", "pow", "sin", "cos", "expm1", "tan",
                                "asin", "acos", "atan"})
         if (text.find("lathe::" + std::string(name)) != std::string::npos) terms_.list.back().heavy = true;

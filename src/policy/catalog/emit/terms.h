@@ -18,6 +18,7 @@ struct Term {
   std::string type = "float";  ///< in C, of one element
   std::vector<bool> runs;      ///< along which loops
   int stage = 0;               ///< the first pass over the reduced axes that can compute it
+  bool calls = false;          ///< a function of vectors, beside operators
   bool heavy = false;          ///< calls a transcendental function
   bool stored = false;         ///< needed outside the kernel
 };

@@ -41,7 +41,10 @@ void choose_by_value(const Site& site, NestPlan& plan) {
   if (most(site.graph, terms) > kLongestSum) return;
   const bool heavy =
       std::ranges::any_of(plan.terms.list, [&](const Term& t) { return t.heavy && plan.inner(t); });
-  plan.by_value = site.knob("by_value", {0, 1}, length <= site.target.lanes / (heavy ? 4 : 2) ? 1 : 0) == 1;
+  // Of what is made of operators alone the compiler makes vectors across rows, which need no masks.
+  const bool plain = plan.mode == NestMode::kMap && std::ranges::none_of(plan.terms.list, &Term::calls);
+  const std::int64_t longest = site.target.lanes / (plain ? 1 : heavy ? 4 : 2);
+  plan.by_value = site.knob("by_value", {0, 1}, length <= longest ? 1 : 0) == 1;
   if (plan.by_value) choose_run(site, plan);
 }
 
