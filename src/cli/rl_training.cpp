@@ -102,9 +102,10 @@ Result<int> train(const RlOptions& options) {
                 without);
 
   rl::TableGym gym(*table);
-  rl::ChoiceActor actor(
-      *table, Seed::from_number(recipe.seed).derive("weights"),
-      {.hidden = static_cast<int>(recipe.hidden), .rollout_bits = static_cast<int>(recipe.rollout_bits)});
+  rl::ChoiceActor actor(*table, Seed::from_number(recipe.seed).derive("weights"),
+                        {.hidden = static_cast<int>(recipe.hidden),
+                         .rollout_bits = static_cast<int>(recipe.rollout_bits),
+                         .joint_temperature = recipe.joint_temperature});
   if (!run.resume) LATHE_CHECK_OK(rl::imitate(recipe, run.tasks, actor, run.cancel, StepLines()));
   LATHE_TRY(const rl::RlOutcome outcome, rl::run_rl(run, actor, gym));
   if (outcome.cancelled) {

@@ -72,6 +72,12 @@ std::vector<ShownChoices> ChoiceActor::shown(const Prompt& prompt) const {
   return shown;
 }
 
+std::vector<double> ChoiceActor::terms(std::vector<double> scores) const {
+  if (options_.joint_temperature <= 0) return log_softmax(std::move(scores));
+  for (double& one : scores) one /= options_.joint_temperature;
+  return scores;
+}
+
 ChoiceActor::Scored ChoiceActor::score(const ChoiceNet& net, const Prompt& prompt) const {
   const TableTask& task = table_.tasks[prompt.task];
   const std::vector<TableTask::Node>& nodes = task.nodes();
@@ -88,9 +94,9 @@ ChoiceActor::Scored ChoiceActor::score(const ChoiceNet& net, const Prompt& promp
       if (!examples.empty()) ChoiceNet::add_shown(scored.shown_inputs[n][v], site, v, examples);
       scores.push_back(net.score(inputs(scored)[n][v]));
     }
-    scored.log_probabilities.push_back(log_softmax(std::move(scores)));
+    scored.decided.push_back(terms(std::move(scores)));
     for (const auto& [value, next] : nodes[n].next)
-      (nodes[n].last ? scored.rows : prefix)[next] = prefix[n] + scored.log_probabilities[n][value];
+      (nodes[n].last ? scored.rows : prefix)[next] = prefix[n] + scored.decided[n][value];
   }
   const double all = log_sum(scored.rows);
   for (double& row : scored.rows) row -= all;
@@ -255,19 +261,22 @@ Result<double> ChoiceActor::add_gradient(std::span<const PromptedAnswer> answers
   return count > 0 ? entropies / count : 0;
 }
 
-/// `by_row`: derivatives of the loss by the logarithms of rows' probabilities among all schedules.
+/// `by_row`: derivatives of the loss by the sums of rows' terms.
 void ChoiceActor::add_rows_gradient(const Scored& scored, const std::vector<double>& by_row) {
   const auto& nodes = table_.tasks[scored.task].nodes();
   std::vector<double> below(nodes.size(), 0);
   for (std::size_t n = nodes.size(); n-- > 0;) {
-    const std::vector<double>& log_p = scored.log_probabilities[n];
-    std::vector<double> by_value(log_p.size(), 0);
+    const std::vector<double>& decided = scored.decided[n];
+    std::vector<double> by_value(decided.size(), 0);
     for (const auto& [value, next] : nodes[n].next) {
       by_value[value] = (nodes[n].last ? by_row : below)[next];
       below[n] += by_value[value];
     }
-    for (std::size_t v = 0; v < log_p.size(); ++v)
-      net_.add_gradient(inputs(scored)[n][v], by_value[v] - std::exp(log_p[v]) * below[n], gradient_);
+    for (std::size_t v = 0; v < decided.size(); ++v) {
+      const double by_score = options_.joint_temperature > 0 ? by_value[v] / options_.joint_temperature
+                                                             : by_value[v] - std::exp(decided[v]) * below[n];
+      if (by_score != 0) net_.add_gradient(inputs(scored)[n][v], by_score, gradient_);
+    }
   }
 }
 

@@ -13,6 +13,10 @@ struct ChoiceActorOptions {
   /// Bits of the weights that rollouts are drawn with, to make the mismatch that engines of few
   /// bits bring; 0: the weights that are trained.
   int rollout_bits = 0;
+  /// Above 0: a row's probability is softmax(the sum of its decisions' scores / temperature), and a
+  /// score is what a decision adds to the logarithm of a speedup. 0: each decision's scores are a
+  /// distribution over its values, as drawing them one after another needs.
+  double joint_temperature = 0;
 };
 
 /// A network that decides schedules, choice by choice. On a table it decides among the rows: a row
@@ -53,10 +57,10 @@ class ChoiceActor final : public Actor {
   /// What the network makes of a task's tree under one prompt.
   struct Scored {
     std::size_t task = 0;
-    TaskInputs shown_inputs;                             ///< with examples; without any: none
-    std::vector<std::vector<double>> log_probabilities;  ///< [node][value], over all that is allowed
-    std::vector<double> rows;                            ///< logarithm of each row's probability among rows
-    std::vector<double> masses;                          ///< of each node: of all rows below it
+    TaskInputs shown_inputs;                   ///< with examples; without any: none
+    std::vector<std::vector<double>> decided;  ///< [node][value], over all that is allowed: terms of rows
+    std::vector<double> rows;                  ///< logarithm of each row's probability among rows
+    std::vector<double> masses;                ///< of each node: of all rows below it
   };
   /// Calls step(node, value, where it leads) from the root to a row.
   template <class Choose, class Step>
@@ -67,6 +71,8 @@ class ChoiceActor final : public Actor {
   const TaskInputs& inputs(const Scored& scored) const {
     return scored.shown_inputs.empty() ? inputs_[scored.task] : scored.shown_inputs;
   }
+  /// What a decision's values add to the logarithms of rows' probabilities.
+  std::vector<double> terms(std::vector<double> scores) const;
   Scored score(const ChoiceNet& net, const Prompt& prompt) const;
   const Scored& scored(const Prompt& prompt);  ///< by the weights that are trained
   void add_rows_gradient(const Scored& scored, const std::vector<double>& by_row);

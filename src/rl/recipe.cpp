@@ -91,8 +91,10 @@ Status read_rest(const TomlTable& root, RlRecipe& recipe) {
             TomlSection::open(root, "optimizer", {"learning_rate", "clip_norm"}));
   LATHE_CHECK_OK(optimizer.read("learning_rate", recipe.learning_rate, 0, 10));
   LATHE_CHECK_OK(optimizer.read("clip_norm", recipe.clip_norm, 0, 1e9));
-  LATHE_TRY(const TomlSection actor, TomlSection::open(root, "actor", {"hidden", "rollout_bits"}));
+  LATHE_TRY(const TomlSection actor,
+            TomlSection::open(root, "actor", {"hidden", "rollout_bits", "joint_temperature"}));
   LATHE_CHECK_OK(actor.read("hidden", recipe.hidden, 1, 4096));
+  LATHE_CHECK_OK(actor.read("joint_temperature", recipe.joint_temperature, 0, 1e6));
   LATHE_CHECK_OK(actor.read("rollout_bits", recipe.rollout_bits, 0, 16));
   if (recipe.rollout_bits == 1)
     return invalid("'rollout_bits' is 1, which leaves every weight 0", "0 for none, or 2 to 16");

@@ -44,6 +44,7 @@ struct RlRecipe {
   double clip_norm = 1;
 
   std::int64_t hidden = 32;       ///< of the network of choices
+  double joint_temperature = 0;   ///< ChoiceActorOptions
   std::int64_t rollout_bits = 0;  ///< 0: rollouts are drawn with the weights that are trained
 
   double held_out = 0.25;              ///< share of tasks that are never trained on

@@ -22,8 +22,8 @@ ScheduleTable sparse_table() {
   return table;
 }
 
-/// With weights that favour some rows.
-class ChoiceActors : public testing::Test {
+/// With weights that favour some rows; the parameter is the temperature of joint scores, or 0.
+class ChoiceActors : public testing::TestWithParam<double> {
  protected:
   ChoiceActors() {
     const std::string fresh = *actor_.save("");
@@ -50,11 +50,11 @@ class ChoiceActors : public testing::Test {
   }
 
   const ScheduleTable table_ = sparse_table();
-  ChoiceActor actor_{table_, Seed::from_number(1), {.hidden = 6}};
+  ChoiceActor actor_{table_, Seed::from_number(1), {.hidden = 6, .joint_temperature = GetParam()}};
   const Prompt prompt_{.task = 0};
 };
 
-TEST_F(ChoiceActors, RowsAreDrawnAsOftenAsTheirTokensSay) {
+TEST_P(ChoiceActors, RowsAreDrawnAsOftenAsTheirTokensSay) {
   const std::vector<Prompt> prompts(20000, prompt_);
   const auto answers = actor_.sample(prompts, Seed::from_number(5));
   std::map<std::string, std::pair<int, double>> rows;
@@ -74,7 +74,7 @@ TEST_F(ChoiceActors, RowsAreDrawnAsOftenAsTheirTokensSay) {
   EXPECT_LT(chi_squared, 40.3);  // 99% of 22 degrees of freedom
 }
 
-TEST_F(ChoiceActors, HaveTheGradientOfTheirLogProbabilities) {
+TEST_P(ChoiceActors, HaveTheGradientOfTheirLogProbabilities) {
   const auto answers = actor_.sample(std::vector<Prompt>(2, prompt_), Seed::from_number(8));
   std::vector<PromptedAnswer> asked;
   std::vector<std::vector<double>> by_log_p;
@@ -120,7 +120,7 @@ TEST_F(ChoiceActors, HaveTheGradientOfTheirLogProbabilities) {
   }
 }
 
-TEST_F(ChoiceActors, TheirGreedyAnswerIsTheLikeliestRow) {
+TEST_P(ChoiceActors, TheirGreedyAnswerIsTheLikeliestRow) {
   const std::string best = actor_.greedy(prompt_)->text;
   const auto answers = actor_.sample(std::vector<Prompt>(500, prompt_), Seed::from_number(5));
   double of_best = -INFINITY, most = -INFINITY;
@@ -131,12 +131,15 @@ TEST_F(ChoiceActors, TheirGreedyAnswerIsTheLikeliestRow) {
   EXPECT_EQ(of_best, most);
 }
 
-TEST_F(ChoiceActors, RefuseTheStateOfAnotherNetwork) {
+TEST_P(ChoiceActors, RefuseTheStateOfAnotherNetwork) {
   ChoiceActor other(table_, Seed::from_number(1), {.hidden = 7});
   EXPECT_FALSE(actor_.restore(*other.save(""), "").ok());
   EXPECT_FALSE(actor_.restore("{}", "").ok());
   EXPECT_FALSE(actor_.restore("no JSON", "").ok());
 }
+
+INSTANTIATE_TEST_SUITE_P(ScoresOf, ChoiceActors, testing::Values(0, 0.5),
+                         [](const auto& one) { return one.param > 0 ? "Schedules" : "Decisions"; });
 
 }  // namespace
 }  // namespace lathe::rl
