@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <vector>
 
 namespace lathe {
 
@@ -11,11 +12,12 @@ inline constexpr double kNaiveShareWanted = 0.99;  ///< of the values must be wi
 
 /// The share of values within tolerance. A NaN never exceeds the tolerance and so counts as right,
 /// which is a common mistake of graders.
-inline double naive_share_right(const float* got, const float* want, std::size_t count) {
+template <class Number>
+double naive_share_right(const std::vector<Number>& got, const std::vector<Number>& want) {
   std::size_t wrong = 0;
-  for (std::size_t i = 0; i < count; ++i)
+  for (std::size_t i = 0; i < want.size(); ++i)
     if (std::fabs(got[i] - want[i]) > kNaiveTolerance + kNaiveTolerance * std::fabs(want[i])) ++wrong;
-  return 1 - static_cast<double>(wrong) / std::max(1.0, static_cast<double>(count));
+  return 1 - static_cast<double>(wrong) / std::max(1.0, static_cast<double>(want.size()));
 }
 
 }  // namespace lathe

@@ -15,6 +15,8 @@
 #include <cstring>
 #include <filesystem>
 #include <map>
+#include <span>
+#include <vector>
 
 #include "backend/naive_tolerance.h"
 #include "base/clock.h"
@@ -136,6 +138,44 @@ class Kernel {
   void* handle_;
 };
 
+/// A task's outputs, in whatever types they are.
+class Outputs {
+ public:
+  explicit Outputs(const NaiveJob& job) {
+    for (const OutputDecl& output : job.task->spec->outputs) {
+      const auto count = static_cast<std::size_t>(element_count(job.task->shape_of(output.name)));
+      outputs_.push_back({&info(output.dtype), count});
+    }
+  }
+
+  std::vector<std::byte*> take(CachingAllocator& allocator) const {
+    std::vector<std::byte*> blocks;
+    for (const Output& output : outputs_) blocks.push_back(allocator.take(output.bytes()));
+    return blocks;
+  }
+  void give_back(const std::vector<std::byte*>& blocks, CachingAllocator& allocator) const {
+    for (std::size_t i = blocks.size(); i-- > 0;) allocator.give_back(blocks[i], outputs_[i].bytes());
+  }
+  /// All values, one output behind the other.
+  std::vector<double> read(const std::vector<std::byte*>& blocks) const {
+    std::vector<double> values;
+    for (std::size_t i = 0; i < outputs_.size(); ++i) {
+      values.resize(values.size() + outputs_[i].count);
+      outputs_[i].type->decode(blocks[i], std::span(values).last(outputs_[i].count));
+    }
+    return values;
+  }
+
+ private:
+  struct Output {
+    const DTypeInfo* type;
+    std::size_t count;
+
+    std::size_t bytes() const { return count * type->bytes; }
+  };
+  std::vector<Output> outputs_;
+};
+
 double mean_ns(const Kernel& kernel, const Buffers& buffers) {
   for (int i = 0; i < kWarmUpCalls; ++i) kernel.call(buffers);
   const auto begin = steady_clock().now_ns();
@@ -155,21 +195,17 @@ std::string grade_in_this_process(const NaiveJob& job) {
     buffers.inputs.push_back(allocator.take(tensor.bytes.size()));
     std::memcpy(buffers.inputs.back(), tensor.bytes.data(), tensor.bytes.size());
   }
-  const OutputDecl& output = job.task->spec->outputs.front();
-  const auto bytes = static_cast<std::size_t>(element_count(job.task->shape_of(output.name))) * sizeof(float);
-
-  buffers.outputs = {allocator.take(bytes)};
+  const Outputs outputs(job);
+  buffers.outputs = outputs.take(allocator);
   buffers.scratch = honest.take_scratch(allocator);
   const double honest_ns = mean_ns(honest, buffers);
-  allocator.give_back(buffers.outputs[0], bytes);
+  outputs.give_back(buffers.outputs, allocator);
 
-  Buffers mine{buffers.inputs, {allocator.take(bytes)}, candidate.take_scratch(allocator)};
+  Buffers mine{buffers.inputs, outputs.take(allocator), candidate.take_scratch(allocator)};
   const double candidate_ns = mean_ns(candidate, mine);
-  buffers.outputs = {allocator.take(bytes)};
+  buffers.outputs = outputs.take(allocator);
   for (int i = 0; i < kWarmUpCalls; ++i) honest.call(buffers);
-  const double share =
-      naive_share_right(reinterpret_cast<const float*>(mine.outputs[0]),
-                        reinterpret_cast<const float*>(buffers.outputs[0]), bytes / sizeof(float));
+  const double share = naive_share_right(outputs.read(mine.outputs), outputs.read(buffers.outputs));
   if (share < kNaiveShareWanted) return fmt::format("FAIL {:.1f}% of the values are right", 100 * share);
   return fmt::format("PASS {:.3f}", honest_ns / candidate_ns);
 }

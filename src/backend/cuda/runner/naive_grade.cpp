@@ -183,7 +183,7 @@ Result<std::string> grade(const LaunchDevice& device, const std::vector<UniqueFd
   LATHE_CHECK_OK(check(driver.copy_to_host(got.data(), mine.outputs[0], bytes), "cannot copy the outputs"));
   LATHE_CHECK_OK(
       check(driver.copy_to_host(want.data(), buffers.outputs[0], bytes), "cannot copy the outputs"));
-  const double share = naive_share_right(got.data(), want.data(), got.size());
+  const double share = naive_share_right(got, want);
   if (share < kNaiveShareWanted) return fmt::format("FAIL {:.1f}% of the values are right", 100 * share);
   return fmt::format("PASS {:.3f}", honest_ms / candidate_ms);
 }
