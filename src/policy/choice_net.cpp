@@ -39,6 +39,8 @@ ChoiceNet::ChoiceNet(const Seed& seed, int hidden) : hidden_(hidden) {
   Rng rng(seed);
   const double scale = 1 / std::sqrt(12.0);  // a dozen features of a decision are not zero
   for (std::size_t i = 0; i < kFeatures * width; ++i) weights_[i] = scale * rng.normal();
+  // A network that was never trained with examples is not to be moved by them.
+  std::fill(weights_.begin() + kFirstShown * width, weights_.begin() + kFeatures * width, 0.0);
 }
 
 ChoiceInput ChoiceNet::input(const ChoiceSite& site, std::span<const std::pair<ChoiceSite, int>> taken,

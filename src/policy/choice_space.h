@@ -34,6 +34,8 @@ using TakenChoice = std::pair<ChoiceSite, int>;
 class ChoiceWalk {
  public:
   virtual ~ChoiceWalk() = default;
+  /// Another walk from where this one is.
+  virtual std::unique_ptr<ChoiceWalk> clone() const = 0;
   /// The open decision; nullopt: the kernel is decided.
   virtual const std::optional<ChoiceSite>& site() const = 0;
   /// Decides. Errors: kInvalid where the value is not allowed or nothing is open.

@@ -78,6 +78,7 @@ class ScheduleWalk final : public ChoiceWalk {
     open_next();
   }
 
+  std::unique_ptr<ChoiceWalk> clone() const override { return std::make_unique<ScheduleWalk>(*this); }
   const std::optional<ChoiceSite>& site() const override { return site_; }
   const std::string& text() const override { return emission_.text; }
   /// The open decision's, as a schedule names it.
