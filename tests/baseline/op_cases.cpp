@@ -538,13 +538,18 @@ const std::vector<GraphCase>& op_cases() {
        "y = pad(x, axis = 1, before = 2, after = \"B - 1\", value = 0.5)",
        "A = 3, B = 4, C = 5"},
       {"padded_by_its_own",
-       {"x: A, B, C"},
+       {"x: A, 4, 5"},
        "p = pad(x, before = 2, after = 3, mode = \"reflect\")\nq = pad(p, axis = 1, before = 4, after = 1, "
        "mode = \"circular\")\ny = pad(q, axis = 0, before = 5, mode = \"replicate\")",
-       "A = 3, B = 4, C = 5"},
+       "A = 3"},
+      {"padded_by_extents",
+       {"x: B, C"},
+       "p = pad(x, before = \"C - 1\", after = \"C / 2\", mode = \"reflect\")\n"
+       "y = pad(p, axis = 0, before = \"B\", mode = \"circular\")",
+       "B = 4, C = 5"},
       {"padded_vector",
        {"x: C"},
-       "p = pad(x, after = 2, mode = \"circular\")\nq = pad(p, before = 3, mode = \"replicate\")\n"
+       "p = pad(x, after = 1, mode = \"circular\")\nq = pad(p, before = 3, mode = \"replicate\")\n"
        "y = pad(q, after = 0, mode = \"reflect\")",
        "C = 5"},
       {"constants_of_extents",

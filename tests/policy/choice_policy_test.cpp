@@ -75,7 +75,7 @@ TEST_F(ChoicePolicy, GoesOnBehindWhatHasBeenSeen) {
   const auto ranked = texts(*policy, {.count = 6});
   auto seen = std::make_shared<Attempt>();
   seen->experience.candidate_text = ranked[0];
-  const auto rest = texts(*policy, {.count = 5, .history = {seen}});
+  const auto rest = texts(*policy, {.history = {seen}, .count = 5});
   EXPECT_EQ(rest, std::vector(ranked.begin() + 1, ranked.end()));
 }
 
