@@ -117,7 +117,8 @@ Result<std::vector<Proposal>> likeliest(const ChoiceNet& net, const ChoiceSpace&
     std::vector<Partial> next;
     for (const Step& step : steps) {
       const Partial& from = kept[step.of];
-      Partial& to = next.emplace_back(from.walk->clone(), from.taken, step.log_probability);
+      next.push_back({from.walk->clone(), from.taken, step.log_probability});
+      Partial& to = next.back();
       if (!step.value) continue;
       const ChoiceSite& site = *from.walk->site();
       const int value = site.allowed[*step.value];
