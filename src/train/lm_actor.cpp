@@ -43,7 +43,7 @@ class LmActor::Turn {
   Turn(const Turn&) = delete;
   Turn& operator=(const Turn&) = delete;
   ~Turn() {
-    if (held_) at::accelerator::synchronizeDevice(device_.index());
+    if (held_ && !device_.is_cpu()) at::accelerator::synchronizeDevice(device_.index());
   }
 
  private:
