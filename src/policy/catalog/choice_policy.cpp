@@ -15,8 +15,9 @@ namespace lathe {
 namespace {
 
 constexpr const char* kChoicePolicy = "choices";
-constexpr int kTriesOfDistinct = 8;     // for each proposal, where equal ones are of no use
-constexpr std::size_t kBeamOfEach = 4;  // schedules in part that are kept for each that is wanted
+constexpr int kTriesOfDistinct = 8;      // for each proposal, where equal ones are of no use
+constexpr std::size_t kBeamOfEach = 4;   // schedules in part that are kept for each that is wanted
+constexpr std::size_t kWidestBeam = 32;  // each takes some 20 ms of a large task
 
 /// The catalogue's own, which keeps the catalogue alive.
 class CatalogVariation final : public Variation {
@@ -135,7 +136,7 @@ Result<std::vector<Proposal>> likeliest(const ChoiceNet& net, const ChoiceSpace&
 }
 
 /// Draws from the network where answers are to be independent or a temperature is asked for; else
-/// the likeliest that have not been seen.
+/// the likeliest that have not been seen, and draws once a beam finds no more.
 Result<std::vector<Proposal>> propose(const ChoiceNet& net, const ProposalRequest& request) {
   LATHE_TRY(const auto space, make_schedule_space(request.context));
   Rng rng(request.seed);
@@ -155,8 +156,8 @@ Result<std::vector<Proposal>> propose(const ChoiceNet& net, const ProposalReques
     if (proposals.size() < wanted && seen.insert(proposal.text).second)
       proposals.push_back(std::move(proposal));
   };
-  if (!request.temperature) {
-    const std::size_t width = kBeamOfEach * (wanted + seen.size());
+  if (!request.temperature && seen.size() < kWidestBeam) {
+    const std::size_t width = std::min(kWidestBeam, kBeamOfEach * (wanted + seen.size()));
     LATHE_TRY(std::vector<Proposal> ranked, likeliest(net, *space, shown, width));
     for (Proposal& proposal : ranked) add(std::move(proposal));
   }
