@@ -105,7 +105,9 @@ class Kernel:
         )
         for one in self._parameters:
             if one.dtype not in (_SCALARS if one.role == "scalar" else _DTYPES):
-                raise KernelError(f"{self.name}: PyTorch {torch.__version__} has no {one.role} of type {one.dtype} ({one.name})")
+                raise KernelError(
+                    f"{self.name}: PyTorch {torch.__version__} has no {one.role} of type {one.dtype} ({one.name})"
+                )
         self._dims: tuple[str, ...] = tuple(interface["dims"])
         self._inputs = tuple(one for one in self._parameters if one.given)
         self._results = tuple(one for one in self._parameters if one.role in ("inout", "output"))

@@ -40,10 +40,11 @@ struct DataVerbOptions {
   std::vector<std::string> stores;   ///< to read data sets from
   std::vector<std::uint64_t> seeds;  ///< of data sets to read; empty: all
   std::string out;
-  std::string like;          ///< a device to draft for, as an earlier draft wrote it
-  std::string language;      ///< of a table: "schedule" to tell prompts and schedules' texts too
-  std::string exam;          ///< a table whose held-out tasks examples leave out
-  double exam_share = 0.25;  ///< of its tasks
+  std::string like;            ///< a device to draft for, as an earlier draft wrote it
+  std::string language;        ///< of a table: "schedule" to tell prompts and schedules' texts too
+  std::string exam;            ///< a table whose held-out tasks examples leave out
+  double exam_share = 0.25;    ///< of its tasks
+  std::int64_t exam_part = 0;  ///< which share
 };
 
 /// "3 tasks were made, 97 known before; 12 s of preparation, 340 s of evaluations".
@@ -127,10 +128,10 @@ Result<rl::ScheduleTable> read_table(const std::string& path) {
 }
 
 /// Drops the tasks that an exam on the table will hold out, with all of their compositions.
-Status leave_out_exam(const std::string& path, double share, std::vector<DataTask>& tasks) {
-  LATHE_TRY(const rl::ScheduleTable table, read_table(path));
+Status leave_out_exam(const DataVerbOptions& options, std::vector<DataTask>& tasks) {
+  LATHE_TRY(const rl::ScheduleTable table, read_table(options.exam));
   std::set<std::string> compositions;
-  for (const std::size_t task : rl::held_out_tasks(table, share))
+  for (const std::size_t task : rl::held_out_tasks(table, options.exam_share, options.exam_part))
     compositions.insert(table.tasks[task].id().composition);
   const auto dropped =
       std::erase_if(tasks, [&](const DataTask& task) { return compositions.contains(task.composition); });
@@ -142,7 +143,7 @@ Result<int> write(const DataVerbOptions& options) {
   LATHE_TRY(OpenedData opened, open_data(options));
   LATHE_CHECK_OK(make_directories(options.out));
   LATHE_CHECK_OK(check_output(options.out + "/card.md"));
-  if (!options.exam.empty()) LATHE_CHECK_OK(leave_out_exam(options.exam, options.exam_share, opened.tasks));
+  if (!options.exam.empty()) LATHE_CHECK_OK(leave_out_exam(options, opened.tasks));
   LATHE_CHECK_OK(write_all_data(opened.tasks, options));
   print("{}\n", options.out + "/card.md");
   return static_cast<int>(kSuccess);
@@ -340,6 +341,9 @@ void add_data(CLI::App& app, Run& run) {
       "A table of `lathe data table`: leave out the compositions that lathe train holds out of it");
   writes->add_option("--exam-share", options->exam_share, "The recipe's held_out of the [exam]")
       ->check(number(0.0, 0.9))
+      ->capture_default_str();
+  writes->add_option("--exam-part", options->exam_part, "The recipe's part of the [exam]")
+      ->check(whole_number(0, 1 << 16))
       ->capture_default_str();
   on_run(*writes, run, options, write);
 

@@ -117,12 +117,8 @@ constexpr std::array kHelpers = {
            "inline int32_t fmod(int32_t x, int32_t y) { return y == 0 || y == -1 ? 0 : x % y; }\n"
            "inline int64_t fmod(int64_t x, int64_t y) { return y == 0 || y == -1 ? 0 : x % y; }"},
     Helper{"lathe::remainder(",
-           "inline float rest(float x, float y) { return __builtin_fmodf(x, y); }\n"
-           "inline double rest(double x, double y) { return __builtin_fmod(x, y); }\n"
-           "inline int32_t rest(int32_t x, int32_t y) { return y == 0 || y == -1 ? 0 : x % y; }\n"
-           "inline int64_t rest(int64_t x, int64_t y) { return y == 0 || y == -1 ? 0 : x % y; }\n"
            "template <class T> T remainder(T x, T y) {\n"
-           "  const T r = rest(x, y);\n"
+           "  const T r = lathe::fmod(x, y);\n"
            "  return r != 0 && (r < 0) != (y < 0) ? r + y : r;\n}"},
     Helper{"lathe::floor_divide(",
            "template <class T> T floor_divide(T x, T y) {\n"
@@ -248,8 +244,9 @@ std::string helpers_for(std::string_view code) {
   for (const Helper& helper : kIntegerHelpers)
     if (calls_plainly(code, helper.call)) text += std::string(helper.definition) + "\n";
   std::string named;
-  for (const Helper& helper : kHelpers)
-    if (code.find(helper.call) != code.npos) named += std::string(helper.definition) + "\n";
+  for (auto helper = kHelpers.rbegin(); helper != kHelpers.rend(); ++helper)  // one may call those before it
+    if (code.find(helper->call) != code.npos || named.find(helper->call) != named.npos)
+      named = std::string(helper->definition) + "\n" + named;
   if (!named.empty()) text += "namespace lathe {\n" + named + "}  // namespace lathe\n";
   return text.empty() ? text : "\n" + text;
 }

@@ -22,19 +22,19 @@ void lower_iota(Lowering& to) {
 }
 
 bool lower_full(Lowering& to) {
-  const std::string count = to.iota(to.node().type.shape.back(), 0);
+  bool whole = !info(to.node().type.dtype).is_float;
+  std::string number;
   if (std::holds_alternative<std::string>(to.attrs().all().find("value")->second)) {
     const Result<Expr> value = to.expression("value", 0);
     if (!value.ok()) return false;
-    const bool exact = !info(to.node().type.dtype).is_float;
-    to.apply((exact ? "0 * {0} + (" : "0.0f * {0} + static_cast<float>(") + value->to_string() + ")", {count},
-             true);
-    return true;
+    number = whole ? value->to_string() : "static_cast<float>(" + value->to_string() + ")";
+  } else {
+    const double value = to.attrs().real("value", 0);
+    whole = whole && std::isfinite(value);
+    number = whole ? std::to_string(static_cast<std::int64_t>(value)) : float_text(value);
   }
-  const double value = to.attrs().real("value", 0);
-  const bool whole = !info(to.node().type.dtype).is_float && std::isfinite(value);
-  const std::string number = whole ? std::to_string(static_cast<std::int64_t>(value)) : float_text(value);
-  to.apply(whole ? "0 * {0} + (" + number + ")" : "0.0f * {0} + " + number, {count}, true);
+  to.apply(whole ? "0 * {0} + (" + number + ")" : "0.0f * {0} + " + number,
+           {to.iota(to.node().type.shape.back(), 0)}, true);
   return true;
 }
 
