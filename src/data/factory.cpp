@@ -141,13 +141,13 @@ class Factory {
                                context_.events,
                                context_.stop};
     const SearchOptions budget{
-        .max_evaluations = options_.evaluations + (work.begun ? faults_so_far(run) : 0),
+        .max_evaluations = options_.evaluations + (work.begun ? verified_so_far(run) : 0),
         .seed = options_.seed + static_cast<std::uint64_t>(work.index),
         .in_flight = std::max(4, 2 * context_.device.lanes),
         .confirmations = 0};
     LATHE_TRY(const SearchSummary searched, run_search(search, run, budget));
     if (searched.interrupted) return Ok{};
-    LATHE_CHECK_OK(evaluate_faults(work, run, baselines->best));
+    LATHE_CHECK_OK(verify_others(work, run, baselines->best));
     if (context_.stop.cancelled()) return Ok{};
     const double evaluate_seconds = seconds_since(begin_ns) - prepare_seconds;
     summary_.prepare_seconds += prepare_seconds;
@@ -170,74 +170,114 @@ class Factory {
     return context_.store.create_run(record);
   }
 
-  int faults_so_far(const std::string& run) {
+  int verified_so_far(const std::string& run) {
     const auto experiences = context_.store.experiences(run);
     if (!experiences.ok()) return 0;
     return static_cast<int>(
-        std::ranges::count(*experiences, kFaultPolicy, [](const auto& e) { return e.lineage.policy; }));
+        std::ranges::count(*experiences, Depth::kVerify, [](const auto& e) { return e.verdict.depth; }));
   }
 
-  /// Faulty forms of the fastest kernels, those of earlier sittings left out.
-  Status evaluate_faults(const Work& work, const std::string& run, const std::string& peer) {
-    LATHE_TRY(const std::vector<Experience> experiences, context_.store.experiences(run));
-    std::vector<const Experience*> passed;
+  /// What is not timed: faulty forms of the fastest kernels, and kernels that the policy draws.
+  /// Those of earlier sittings are left out.
+  Status verify_others(const Work& work, const std::string& run, const std::string& peer) {
+    LATHE_TRY(const std::vector<Experience> known, context_.store.experiences(run));
+    std::vector<Experience> others = faulty_forms(work, known, peer);
+    LATHE_CHECK_OK(add_drawn(work, others));
     std::set<Digest> tried;
+    for (const Experience& experience : known) tried.insert(experience.candidate);
+    std::erase_if(others, [&](Experience& other) {
+      other.candidate = digest_of(other.candidate_text);
+      return !tried.insert(other.candidate).second;
+    });
     std::int64_t sequence = 0;
-    for (const Experience& experience : experiences) {
-      sequence = std::max(sequence, experience.sequence + 1);
-      tried.insert(experience.candidate);
-      if (experience.verdict.passed() && experience.lineage.policy != kFaultPolicy)
-        passed.push_back(&experience);
+    for (const Experience& experience : known) sequence = std::max(sequence, experience.sequence + 1);
+    for (Experience& other : others) {
+      other.run = run;
+      other.sequence = sequence++;
+      other.task_name = work.task->name;
+      other.task = work.task->digest;
     }
+    return verify(work.task, std::move(others));
+  }
+
+  std::vector<Experience> faulty_forms(const Work& work, const std::vector<Experience>& known,
+                                       const std::string& peer) const {
+    std::vector<const Experience*> passed;
+    for (const Experience& experience : known)
+      if (experience.verdict.passed() && experience.verdict.depth != Depth::kVerify)
+        passed.push_back(&experience);
     const auto low = [&](const Experience* experience) {
       const auto speedup = experience->verdict.speedup(peer);
       return speedup ? -speedup->low : 0.0;
     };
     std::ranges::stable_sort(passed, {}, low);
     Rng rng(Seed::from_number(options_.seed).derive("data.faults", static_cast<std::uint64_t>(work.index)));
-    std::map<Ticket, Experience> under_way;
-    int left = options_.faults;
-    for (std::size_t i = 0; i < passed.size() && left > 0; ++i) {
-      const int share = (left + 1) / 2;  // half of them in the fastest, then half of the rest
-      for (const FaultyKernel& faulty : inject_faults(passed[i]->candidate_text, share, rng)) {
-        --left;
-        if (!tried.insert(digest_of(faulty.text)).second) continue;
-        const auto ticket = context_.evaluator.submit({.task = work.task,
-                                                       .text = faulty.text,
-                                                       .name = digest_of(faulty.text).short_hex(),
-                                                       .depth = Depth::kVerify,
-                                                       .cancel = context_.stop});
-        if (!ticket.ok()) {
-          if (ticket.error().code == ErrorCode::kBusy) continue;
-          return ticket.error();
-        }
-        Experience experience;
-        experience.run = run;
-        experience.sequence = sequence++;
-        experience.task_name = work.task->name;
-        experience.task = work.task->digest;
-        experience.candidate = digest_of(faulty.text);
-        experience.candidate_text = faulty.text;
-        experience.lineage = {{passed[i]->candidate}, std::string(kFaultPolicy), faulty.fault, faulty.repair};
-        under_way.emplace(*ticket, std::move(experience));
+    std::vector<Experience> forms;
+    for (std::size_t i = 0; i < passed.size() && std::ssize(forms) < options_.faults; ++i) {
+      // Half of them in the fastest, then half of the rest.
+      const int share = (options_.faults - static_cast<int>(forms.size()) + 1) / 2;
+      for (FaultyKernel& faulty : inject_faults(passed[i]->candidate_text, share, rng)) {
+        Experience& form = forms.emplace_back();
+        form.candidate_text = std::move(faulty.text);
+        form.lineage = {
+            {passed[i]->candidate}, std::string(kFaultPolicy), std::move(faulty.fault), std::move(faulty.repair)};
       }
     }
-    return keep(std::move(under_way));
+    return forms;
   }
 
-  Status keep(std::map<Ticket, Experience> under_way) {
-    const std::int64_t begin_ns = steady_clock().now_ns();
-    while (context_.evaluator.in_flight() > 0) {
-      auto evaluated = context_.evaluator.poll(1);
-      if (!evaluated) continue;
-      auto found = under_way.extract(evaluated->ticket);
-      if (found.empty() || !evaluated->verdict.ok()) continue;
-      Experience experience = std::move(found.mapped());
-      experience.verdict = *std::move(evaluated->verdict);
-      experience.cost_seconds = seconds_since(begin_ns);
-      experience.created_unix = unix_seconds();
-      LATHE_CHECK_OK(context_.store.append(experience));
+  Status add_drawn(const Work& work, std::vector<Experience>& others) const {
+    if (options_.verified == 0) return Ok{};
+    LATHE_TRY(auto proposals,
+              propose_now(context_.policy,
+                          {.context = {work.task, context_.device, context_.peaks},
+                           .count = options_.verified,
+                           .independent = true,
+                           .seed = Seed::from_number(options_.seed)
+                                       .derive("data.drawn", static_cast<std::uint64_t>(work.index)),
+                           .cancel = context_.stop}));
+    for (Proposal& proposal : proposals) {
+      Experience& drawn = others.emplace_back();
+      drawn.candidate_text = std::move(proposal.text);
+      drawn.lineage = std::move(proposal.lineage);
     }
+    return Ok{};
+  }
+
+  struct Flight {
+    Experience experience;
+    std::int64_t submitted_ns = 0;
+  };
+
+  Status verify(const std::shared_ptr<const TaskSpec>& task, std::vector<Experience> experiences) {
+    std::map<Ticket, Flight> flights;
+    for (auto next = experiences.begin(); next != experiences.end();) {
+      const auto ticket = context_.evaluator.submit({.task = task,
+                                                     .text = next->candidate_text,
+                                                     .name = next->candidate.short_hex(),
+                                                     .depth = Depth::kVerify,
+                                                     .cancel = context_.stop});
+      if (ticket.ok())
+        flights.emplace(*ticket, Flight{std::move(*next++), steady_clock().now_ns()});
+      else if (ticket.error().code == ErrorCode::kBusy)
+        LATHE_CHECK_OK(keep_next(flights));
+      else
+        return ticket.error();
+    }
+    while (context_.evaluator.in_flight() > 0) LATHE_CHECK_OK(keep_next(flights));
+    return Ok{};
+  }
+
+  Status keep_next(std::map<Ticket, Flight>& flights) {
+    auto evaluated = context_.evaluator.poll(1);
+    if (!evaluated) return Ok{};
+    auto flight = flights.extract(evaluated->ticket);
+    if (flight.empty() || !evaluated->verdict.ok()) return Ok{};
+    Experience experience = std::move(flight.mapped().experience);
+    experience.verdict = *std::move(evaluated->verdict);
+    experience.cost_seconds = seconds_since(flight.mapped().submitted_ns);
+    experience.created_unix = unix_seconds();
+    LATHE_CHECK_OK(context_.store.append(experience));
     return Ok{};
   }
 

@@ -18,6 +18,7 @@ struct DataOptions {
   int evaluations = 40;             ///< of a task, timed
   std::string strategy = "evolve";  ///< that draws them: "survey" for a fair sample of all schedules
   int faults = 4;                   ///< of a task, verified
+  int verified = 0;                 ///< of a task besides, drawn from the policy: verified and not timed
   double max_seconds = 0;           ///< no further task is begun after so long; 0: no limit
   GenerateOptions generate = {};
 };
@@ -55,8 +56,8 @@ Result<std::vector<HeldOutTask>> held_out_tasks(const DataOptions& options, cons
 /// The run of a data set's task: "data-1-17".
 std::string data_run_id(std::uint64_t seed, int index);
 
-/// Evaluates a policy's kernels, and faulty forms of the fastest, for each task of a data set: one
-/// run a task, whose summary holds what read_data() needs. Goes on where an earlier sitting
+/// Evaluates a policy's kernels, and verifies others and faulty forms of the fastest, for each task
+/// of a data set: one run a task, whose summary holds what read_data() needs. Goes on where an earlier sitting
 /// stopped: within a task too.
 Result<DataSummary> make_data(const DataContext& context, const DataOptions& options);
 

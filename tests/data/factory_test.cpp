@@ -110,6 +110,27 @@ TEST_F(FactoryTest, WhatTheMachineFailedIsTriedAgain) {
   EXPECT_GT(again->made, 0);
 }
 
+TEST_F(FactoryTest, FurtherKernelsAreVerifiedAndNotTimed) {
+  options_.verified = 12;
+  options_.evaluations = 2;
+  options_.faults = 0;
+  ASSERT_TRUE(sit().ok());
+  int verified = 0;
+  for (int index = 0; index < 3; ++index) {
+    const auto experiences = *store_->experiences(data_run_id(1, index));
+    for (const Experience& experience : experiences) {
+      if (experience.verdict.depth != Depth::kVerify) continue;
+      ++verified;
+      EXPECT_EQ(experience.lineage.policy, "catalog");
+      EXPECT_TRUE(experience.verdict.timings.empty());
+    }
+  }
+  EXPECT_GT(verified, 6);
+  const auto again = sit();
+  ASSERT_TRUE(again.ok()) << again.error().to_string();
+  EXPECT_EQ(again->made, 0);
+}
+
 TEST_F(FactoryTest, AnAnswerIsAKernelThatPassedAndAPromptShowsWhatFailed) {
   ASSERT_TRUE(sit().ok());
   std::set<std::string> answers;
