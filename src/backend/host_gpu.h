@@ -23,9 +23,12 @@ class DeviceWindows {
   /// sizes.
   virtual const std::array<UniqueFd, 2>& handles() const = 0;
   virtual std::array<std::size_t, 2> bytes() const = 0;
+  static constexpr std::uint64_t kNoTrial = ~std::uint64_t{0};
   /// Brings the next call's inputs from host memory to the device, out of sight, and fills the
-  /// outputs' window with `poison`.
-  virtual Status stage(std::uint8_t poison) = 0;
+  /// outputs' window with `poison`. Those of a `trial` stay on the device, as far as memory for
+  /// that goes: where it has() them, host memory is not read again.
+  virtual Status stage(std::uint8_t poison, std::uint64_t trial) = 0;
+  virtual bool has(std::uint64_t trial) const = 0;
   /// What was staged comes into the window of inputs.
   virtual Status give() = 0;
   /// What the outputs' window holds is taken out of reach. Returns once it is: work of the other

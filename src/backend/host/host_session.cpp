@@ -101,6 +101,20 @@ Result<std::unique_ptr<HostProcess>> HostProcess::open(std::shared_ptr<const Pro
   return process;
 }
 
+/// Timed blocks of others wait for this, and a context takes long to end: nobody need wait for that.
+/// What it had the device do was over when its last block was.
+HostProcess::~HostProcess() {
+  if (!timed_) (void)end();
+  if (!alive_ || !zygote_.held()) return;
+  tell_to_end();
+  zygote_->leave_child();
+}
+
+void HostProcess::tell_to_end() const {
+  say(desk().go, Desk::kEnd);
+  say(desk().taken, Desk::kEnd);
+}
+
 bool HostProcess::wait_for(std::atomic<std::uint32_t>& word, std::uint32_t value, std::int64_t deadline_ns,
                            const CancelToken& cancel) const {
   for (;;) {
@@ -126,11 +140,17 @@ Status HostProcess::measure_windows() {
   return Ok{};
 }
 
-bool HostProcess::stage_inputs(const Trial& trial, std::uint8_t poison, Calls& calls) {
-  for (std::size_t t = 0; t < trial.inputs.size(); ++t)
-    std::memcpy(rooms_.window.data() + shape().inputs.offsets[t], trial.inputs[t].bytes.data(),
-                shape().inputs.sizes[t]);
-  if (windows_) calls.device = windows_->stage(poison);
+/// The inputs of timed blocks come again and again. A window serves the trials of several shapes in
+/// other blocks, each of them once.
+bool HostProcess::stage_inputs(const BlockRequest& request, std::size_t trial, Calls& calls) {
+  const std::uint64_t kept = request.timed ? trial : DeviceWindows::kNoTrial;
+  if (!windows_ || !windows_->has(kept)) {
+    const std::vector<HostTensor>& inputs = workload().trials[trial].inputs;
+    for (std::size_t t = 0; t < inputs.size(); ++t)
+      std::memcpy(rooms_.window.data() + shape().inputs.offsets[t], inputs[t].bytes.data(),
+                  shape().inputs.sizes[t]);
+  }
+  if (windows_) calls.device = windows_->stage(request.poison, kept);
   return calls.device.ok();
 }
 
@@ -232,8 +252,7 @@ bool HostProcess::switch_to(std::size_t section, const BlockRequest& request) {
 Result<ChildReply> HostProcess::end() {
   if (!alive_ || !zygote_.held()) return Error{ErrorCode::kInternal, "there is no process"};
   alive_ = false;
-  say(desk().go, Desk::kEnd);
-  say(desk().taken, Desk::kEnd);
+  tell_to_end();
   const std::int64_t begin_ns = steady_clock().now_ns();
   auto reply = zygote_->end_block(kReplyTimeoutMs);
   if (reply.ok())
@@ -271,7 +290,7 @@ void HostProcess::run_calls(const BlockRequest& request, Calls& calls) {
     desk().section.store(static_cast<std::uint32_t>(section_));
     desk().slot.store(static_cast<std::uint32_t>(i));
     const std::int64_t staging_ns = steady_clock().now_ns();
-    if (!stage_inputs(workload().trials[trial], request.poison, calls)) return;
+    if (!stage_inputs(request, trial, calls)) return;
     calls.stage_seconds += seconds_since(staging_ns);
     const std::int64_t running_ns = steady_clock().now_ns();
     if (!run_call(request, call, left_ns, calls)) return;
@@ -291,8 +310,10 @@ BlockOutcome HostProcess::run(std::size_t section, const BlockRequest& request) 
   if (!zygote_.held()) return failed(BlockStatus::kInfra, "runner_lost", "the zygote ended unexpectedly");
   if (request.cancel.cancelled()) return failed(BlockStatus::kInfra, "cancelled", "");
   const ThreadPlacement placement(options().broker_cpus);
-  std::memset(rooms_.window.data(), 0, rooms_.window.size());
-  std::memset(rooms_.outputs.data(), request.poison, stride_ * request.trials.size());
+  if (!windows_) {  // else they poison the device's memory
+    std::memset(rooms_.window.data(), 0, rooms_.window.size());
+    std::memset(rooms_.outputs.data(), request.poison, stride_ * request.trials.size());
+  }
   const Status begun = provide(section, request);
   desk().spin_ns.store(request.timed ? options().spin_ns : 0);
   const Calls calls = begun.ok() ? run_calls(request) : Calls{};

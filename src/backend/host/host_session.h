@@ -58,7 +58,7 @@ class HostProcess {
     HostSessionOptions options;
   };
   static Result<std::unique_ptr<HostProcess>> open(std::shared_ptr<const Program> program);
-  ~HostProcess() { (void)end(); }
+  ~HostProcess();
   HostProcess(const HostProcess&) = delete;
   HostProcess& operator=(const HostProcess&) = delete;
 
@@ -102,6 +102,7 @@ class HostProcess {
   /// False once the child has ended, the deadline has passed or the block was cancelled.
   bool wait_for(std::atomic<std::uint32_t>& word, std::uint32_t value, std::int64_t deadline_ns,
                 const CancelToken& cancel) const;
+  void tell_to_end() const;
   Status provide(std::size_t section, const BlockRequest& request);
   /// Lets candidate code come to the process that is held.
   Status release();
@@ -115,7 +116,7 @@ class HostProcess {
   bool left_nothing_behind();
   /// Has one call run, and says what the clock says of it.
   bool run_call(const BlockRequest& request, std::uint32_t call, double& left_ns, Calls& calls);
-  bool stage_inputs(const Trial& trial, std::uint8_t poison, Calls& calls);
+  bool stage_inputs(const BlockRequest& request, std::size_t trial, Calls& calls);
   Status measure_windows();
   BlockOutcome judge(const BlockRequest& request, const Calls& calls, const ChildReply& reply) const;
   /// What a part of the request's block has taken.

@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "base/clock.h"
 #include "sandbox/wire.h"
@@ -133,10 +134,9 @@ Status Zygote::load(const std::string& document, const Rooms& rooms, std::span<c
     fds.push_back(object.get());
     objects.push_back(std::move(object));
   }
+  is_loaded_ = true;
   return tell("load", fds);
 }
-
-Status Zygote::unload() { return tell("unload", {}); }
 
 Status Zygote::tell(const std::string& verb, const std::vector<int>& fds) {
   LATHE_CHECK_OK(process_.channel().send(verb, fds));
@@ -201,6 +201,12 @@ bool Zygote::reply_waits() const {
   return ::poll(&waiting, 1, 0) > 0;
 }
 
+Status Zygote::settle() {
+  if (std::exchange(has_left_child_, false))
+    if (const auto reply = end_block(kPatienceMs); !reply.ok()) return reply.error();
+  return std::exchange(is_loaded_, false) ? tell("unload", {}) : Status(Ok{});
+}
+
 void Zygote::count(const std::string& purpose, std::int64_t begin_ns) const {
   count_seconds(purpose, seconds_since(begin_ns));
 }
@@ -225,20 +231,26 @@ std::string text_of(const Zygote::Rooms& rooms) {
 }
 
 Result<ZygotePool::Loan> ZygotePool::take() {
-  {
-    std::lock_guard lock(mutex_);
-    if (!idle_.empty()) {
-      Loan loan(*this, std::move(idle_.back()));
-      idle_.pop_back();
-      return loan;
-    }
-  }
+  while (auto idle = take_idle())
+    if (idle->settle().ok()) return Loan(*this, std::move(idle));
   LATHE_TRY(auto zygote, Zygote::start(options_));
   return Loan(*this, std::move(zygote));
 }
 
+/// Null where there is none. One whose child still ends is the last choice.
+std::unique_ptr<Zygote> ZygotePool::take_idle() {
+  std::lock_guard lock(mutex_);
+  if (idle_.empty()) return nullptr;
+  std::size_t chosen = 0;
+  for (std::size_t i = 1; i < idle_.size(); ++i)
+    if (!idle_[i]->must_wait()) chosen = i;
+  auto zygote = std::move(idle_[chosen]);
+  idle_.erase(idle_.begin() + static_cast<std::ptrdiff_t>(chosen));
+  return zygote;
+}
+
 void ZygotePool::give_back(std::unique_ptr<Zygote> zygote) {
-  if (!zygote->unload().ok()) return;
+  if (!zygote->must_wait() && !zygote->settle().ok()) return;
   std::lock_guard lock(mutex_);
   if (idle_.size() < (options_.gpu ? kMostIdleOnGpu : kMostIdle)) idle_.push_back(std::move(zygote));
 }

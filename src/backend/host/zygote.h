@@ -89,9 +89,6 @@ class Zygote {
   Status load(const std::string& document, const Rooms& rooms, std::span<const Section> sections,
               const Extensions& extensions, const DeviceWindows* windows = nullptr);
 
-  /// Lets go of the program's memory.
-  Status unload();
-
   /// Makes what a building child asks for; invalid where it must end for its request.
   using Compiler = std::function<UniqueFd(const std::string& request)>;
   /// Forks a child that does `step` ('s' build, 'i' import for what it asks for, 'd' describe, 't'
@@ -108,6 +105,11 @@ class Zygote {
                      double ready_seconds) const;
   Result<ChildReply> end_block(int timeout_ms) const;
   bool reply_waits() const;
+  /// A child has been told to end, and nobody wants its reply: settle() takes it.
+  void leave_child() { has_left_child_ = true; }
+  bool must_wait() const { return has_left_child_ && !reply_waits(); }
+  /// Ready for the next program: the child that was left has ended, and memory is let go of.
+  Status settle();
   /// A process for `purpose` has got ready.
   void count(const std::string& purpose, std::int64_t begin_ns) const;
   /// A part of a block has taken this long.
@@ -122,6 +124,7 @@ class Zygote {
   HelperProcess process_;
   const std::string owner_;
   const std::shared_ptr<ProcessTally> tally_;
+  bool has_left_child_ = false, is_loaded_ = false;
 };
 
 /// What the child wrote, at most 8 KiB, as text that can be printed.
@@ -156,6 +159,7 @@ class ZygotePool {
   Result<Loan> take();
 
  private:
+  std::unique_ptr<Zygote> take_idle();
   void give_back(std::unique_ptr<Zygote> zygote);
 
   const ZygoteOptions options_;

@@ -579,6 +579,18 @@ TEST_F(FewProcessesTest, AProcessThatGotReadyRunsTheFirstTimedBlockAndNoCandidat
   EXPECT_EQ(started("candidates timed blocks") - before, 1);
 }
 
+TEST_F(FewProcessesTest, TheZygoteOfATimedProcessServesAgainOnceThatHasEnded) {
+  const auto timed = workload(16, true);
+  const std::int64_t before = started("candidates zygote");
+  for (int factor = 2; factor < 8; ++factor) {
+    const auto session =
+        *backend().open(module("", fmt::format("        return x * {}\n", factor)), {}, timed);
+    const BlockOutcome outcome = session->run({.trials = {0, 2}, .timeout_seconds = 3, .timed = true});
+    EXPECT_EQ(passes(outcome), factor == 2) << "each program is its own";
+  }
+  EXPECT_LE(started("candidates zygote") - before, 1);
+}
+
 TEST_F(FewProcessesTest, OneProcessBuildsAllShapes) {
   const std::int64_t before = started("candidates build");
   const BoundTask* const tasks[] = {&workloads_[0]->task, &workloads_[1]->task};

@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <mutex>
+#include <set>
 
 #include "backend/cuda/broker/keeper_client.h"
 #include "backend/cuda/broker/visible_devices.h"
@@ -81,7 +82,16 @@ class CudaWindows final : public DeviceWindows {
 
   const std::array<UniqueFd, 2>& handles() const override { return handles_; }
   std::array<std::size_t, 2> bytes() const override { return bytes_; }
-  Status stage(std::uint8_t poison) override { return ask({.verb = Verb::kStage, .poison = poison}); }
+  Status stage(std::uint8_t poison, std::uint64_t trial) override {
+    LATHE_TRY(const auto answer, process_->ask({.verb = Verb::kStage,
+                                                .window = window_,
+                                                .poison = poison,
+                                                .slot = trial == kNoTrial ? kNoSlot : trial,
+                                                .filled = has(trial)}));
+    if (answer.reply.numbers[0] != 0) kept_.insert(trial);
+    return Ok{};
+  }
+  bool has(std::uint64_t trial) const override { return kept_.contains(trial); }
   Status give() override { return ask({.verb = Verb::kGive}); }
   Status take() override { return ask({.verb = Verb::kTake}); }
   Status fetch(std::size_t offset) override { return ask({.verb = Verb::kFetch, .offset = offset}); }
@@ -100,6 +110,7 @@ class CudaWindows final : public DeviceWindows {
 
   std::shared_ptr<WindowProcess> process_;
   std::uint64_t window_;
+  std::set<std::uint64_t> kept_;  ///< trials whose inputs are on the device
   std::array<std::size_t, 2> bytes_;
   std::array<UniqueFd, 2> handles_;
 };

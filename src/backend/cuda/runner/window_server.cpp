@@ -9,6 +9,9 @@
 namespace lathe::cuda {
 namespace {
 
+constexpr std::uint64_t kKeptBytes = std::uint64_t{64} << 20;  // of inputs, for a process's timed blocks
+constexpr std::uint64_t kSlotAlignment = 512;
+
 std::uint64_t whole_allocations(std::uint64_t bytes) {
   return (std::max<std::uint64_t>(1, bytes) + kAllocationBytes - 1) / kAllocationBytes * kAllocationBytes;
 }
@@ -69,13 +72,13 @@ Status WindowServer::handle(const WindowRequest& request, const std::vector<Uniq
   if (request.verb == Verb::kOpen) return open_windows(request, fds, reply, handles);
   const auto found = windows_.find(request.window);
   if (found == windows_.end()) return Error{ErrorCode::kInternal, "unknown windows"};
-  const Windows& windows = found->second;
+  Windows& windows = found->second;
   switch (request.verb) {
     case Verb::kClose:
       windows_.erase(found);
       return Ok{};
     case Verb::kStage:
-      return stage(windows, request.poison);
+      return stage(windows, request, reply);
     case Verb::kGive:
       return give(windows);
     case Verb::kTake:
@@ -114,6 +117,7 @@ Status WindowServer::open_windows(const WindowRequest& request, const std::vecto
   LATHE_TRY(made.staged, DeviceMemory::create(*driver_, inputs));
   LATHE_TRY(made.outputs, DeviceMemory::create(*driver_, outputs));
   LATHE_TRY(made.taken, DeviceMemory::create(*driver_, outputs));
+  made.next_address = made.staged.address();
   for (const DeviceMemory* memory : {&made.inputs, &made.outputs}) {
     LATHE_TRY(UniqueFd handle, memory->share());
     handles.push_back(std::move(handle));
@@ -126,18 +130,35 @@ Status WindowServer::open_windows(const WindowRequest& request, const std::vecto
   return Ok{};
 }
 
+std::optional<std::uint64_t> WindowServer::slot_address(Windows& windows, std::uint64_t slot) const {
+  const std::uint64_t stride = (windows.input_bytes + kSlotAlignment - 1) / kSlotAlignment * kSlotAlignment;
+  if (stride == 0 || slot >= kKeptBytes / stride) return {};
+  if (windows.kept.bytes() == 0) {
+    auto memory = DeviceMemory::create(*driver_, kKeptBytes);
+    if (!memory.ok()) return {};
+    windows.kept = *std::move(memory);
+  }
+  return windows.kept.address() + slot * stride;
+}
+
 /// On the stream of give(): a copy from pageable memory may return before the device has it all.
-Status WindowServer::stage(const Windows& windows, std::uint8_t poison) const {
-  LATHE_CHECK_OK(check(driver_->copy_to_device_later(windows.staged.address(), windows.host_inputs.data(),
-                                                     windows.input_bytes, stream_),
-                       "cannot stage inputs"));
-  LATHE_CHECK_OK(check(driver_->set_bytes(windows.outputs.address(), poison, windows.output_bytes, stream_),
-                       "cannot poison outputs"));
+Status WindowServer::stage(Windows& windows, const WindowRequest& request, WindowReply& reply) const {
+  const auto slot = slot_address(windows, request.slot);
+  reply.numbers[0] = slot.has_value();
+  if (request.filled && !slot) return Error{ErrorCode::kInternal, "no inputs of that trial"};
+  windows.next_address = slot.value_or(windows.staged.address());
+  if (!request.filled)
+    LATHE_CHECK_OK(check(driver_->copy_to_device_later(windows.next_address, windows.host_inputs.data(),
+                                                       windows.input_bytes, stream_),
+                         "cannot stage inputs"));
+  LATHE_CHECK_OK(
+      check(driver_->set_bytes(windows.outputs.address(), request.poison, windows.output_bytes, stream_),
+            "cannot poison outputs"));
   return check(driver_->stream_synchronize(stream_), "cannot poison outputs");
 }
 
 Status WindowServer::give(const Windows& windows) const {
-  LATHE_CHECK_OK(check(driver_->copy_on_device(windows.inputs.address(), windows.staged.address(),
+  LATHE_CHECK_OK(check(driver_->copy_on_device(windows.inputs.address(), windows.next_address,
                                                windows.input_bytes, stream_),
                        "cannot give inputs"));
   return check(driver_->stream_synchronize(stream_), "cannot give inputs");

@@ -2,6 +2,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 
 #include "backend/cuda/runner/device_memory.h"
 #include "backend/cuda/wire/window_frames.h"
@@ -23,6 +24,8 @@ class WindowServer {
   struct Windows {
     DeviceMemory inputs, outputs;  ///< which another process maps
     DeviceMemory staged, taken;
+    DeviceMemory kept;           ///< inputs of trials that come again, in slots
+    std::uint64_t next_address;  ///< of what give() gives
     Mapping host_inputs, host_outputs;
     std::uint64_t input_bytes = 0, output_bytes = 0;
   };
@@ -32,7 +35,9 @@ class WindowServer {
                 std::vector<UniqueFd>& handles);
   Status open_windows(const WindowRequest& request, const std::vector<UniqueFd>& fds, WindowReply& reply,
                       std::vector<UniqueFd>& handles);
-  Status stage(const Windows& windows, std::uint8_t poison) const;
+  Status stage(Windows& windows, const WindowRequest& request, WindowReply& reply) const;
+  /// Where the slot's inputs are to be; nullopt: memory for that does not go so far.
+  std::optional<std::uint64_t> slot_address(Windows& windows, std::uint64_t slot) const;
   Status give(const Windows& windows) const;
   Status take(const Windows& windows) const;
   Status measure(const Windows& windows, WindowReply& reply) const;

@@ -33,7 +33,8 @@ Result<WindowDevice> decode_window_device(std::string_view bytes) {
 std::string encode(const WindowRequest& request) {
   WireWriter writer;
   writer.put(request.verb).put(request.poison).put(request.id).put(request.window);
-  return writer.put(request.inputs).put(request.outputs).put(request.offset).take();
+  writer.put(request.inputs).put(request.outputs).put(request.slot);
+  return writer.put(static_cast<std::uint8_t>(request.filled)).put(request.offset).take();
 }
 
 Result<WindowRequest> decode_window_request(std::string_view bytes) {
@@ -45,6 +46,8 @@ Result<WindowRequest> decode_window_request(std::string_view bytes) {
   request.window = reader.get<std::uint64_t>();
   request.inputs = reader.get<std::uint64_t>();
   request.outputs = reader.get<std::uint64_t>();
+  request.slot = reader.get<std::uint64_t>();
+  request.filled = reader.flag();
   request.offset = reader.get<std::uint64_t>();
   if (!reader.finished()) return unreadable("a request");
   return request;

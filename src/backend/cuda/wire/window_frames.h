@@ -19,6 +19,7 @@ std::string encode(const WindowDevice& device);
 Result<WindowDevice> decode_window_device(std::string_view bytes);
 
 inline constexpr int kWindowMeasurements = 10;  ///< of which the least counts
+inline constexpr std::uint64_t kNoSlot = ~std::uint64_t{0};
 
 /// A request to the process that holds windows (backend/host_gpu.h), which serves one at a time.
 /// kOpen comes with the memories of inputs and of outputs, and its reply with handles of both
@@ -30,6 +31,8 @@ struct WindowRequest {
   std::uint64_t window = 0;
   std::uint64_t inputs = 0, outputs = 0;  ///< kOpen: bytes of a call's
   std::uint8_t poison = 0;                ///< kStage
+  std::uint64_t slot = kNoSlot;           ///< kStage: where the inputs are to stay on the device
+  bool filled = false;                    ///< kStage: they are there
   std::uint64_t offset = 0;               ///< kFetch
 };
 std::string encode(const WindowRequest& request);
@@ -39,7 +42,7 @@ struct WindowReply {
   std::uint64_t id = 0;
   bool ok = false;
   std::string text;  ///< why not
-  /// kOpen: the windows' bytes. kMeasure: nanoseconds of kGive and kTake, bytes free on the device.
+  /// kOpen: the windows' bytes. kStage: whether the slot has the inputs. kMeasure: nanoseconds of kGive and kTake, bytes free on the device.
   std::array<double, 3> numbers = {};
 };
 std::string encode(const WindowReply& reply);

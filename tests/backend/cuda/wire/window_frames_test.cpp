@@ -8,6 +8,7 @@ namespace {
 TEST(WindowFrames, ComeBackAsTheyWere) {
   WindowRequest request{.verb = WindowRequest::Verb::kFetch, .id = 7, .window = 3};
   request.inputs = 1, request.outputs = 2, request.poison = 0x55, request.offset = 4096;
+  request.slot = 5, request.filled = true;
   const auto asked = decode_window_request(encode(request));
   ASSERT_TRUE(asked.ok());
   EXPECT_EQ(encode(*asked), encode(request));
