@@ -26,7 +26,7 @@ import signature
 import triton_support
 
 TEXT_OFFSET = 4096
-MOST_THREADS = 256
+MOST_THREADS = 4096  # far fewer than a jail may have
 
 BUILT, SETUP, IMPORT, ENTRY, STATE, EXCEPTION, OUTPUT, EXTENSION, ANSWERED, MEMORY = range(10, 20)
 

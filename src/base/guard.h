@@ -17,8 +17,11 @@ inline Error out_of_memory() {
 }
 
 inline Error no_more_processes(std::string message) {
-  return {ErrorCode::kUnavailable, std::move(message),
-          "raise the limit on processes: ulimit -u, or that of the container"};
+  return {ErrorCode::kUnavailable,
+          std::move(message),
+          "raise the limit on processes: ulimit -u, or that of the container",
+          {},
+          "no_processes"};
 }
 
 /// What `work` returns, which is a Result. Memory that ran out, threads that may not be started,

@@ -318,7 +318,9 @@ void add_data(CLI::App& app, Run& run) {
   makes->add_option("--faults", options->data.faults, "Faulty kernels of a task to verify")
       ->check(zero_or_more())
       ->capture_default_str();
-  makes->add_option("--verified", options->data.verified, "Further kernels of a task to verify, without timing")
+  makes
+      ->add_option("--verified", options->data.verified,
+                   "Further kernels of a task to verify, without timing")
       ->check(zero_or_more())
       ->capture_default_str();
   makes->add_option("--seconds", options->data.max_seconds, "Begin no further task after so long")

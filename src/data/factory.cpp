@@ -219,8 +219,10 @@ class Factory {
       for (FaultyKernel& faulty : inject_faults(passed[i]->candidate_text, share, rng)) {
         Experience& form = forms.emplace_back();
         form.candidate_text = std::move(faulty.text);
-        form.lineage = {
-            {passed[i]->candidate}, std::string(kFaultPolicy), std::move(faulty.fault), std::move(faulty.repair)};
+        form.lineage = {{passed[i]->candidate},
+                        std::string(kFaultPolicy),
+                        std::move(faulty.fault),
+                        std::move(faulty.repair)};
       }
     }
     return forms;
@@ -272,7 +274,8 @@ class Factory {
     auto evaluated = context_.evaluator.poll(1);
     if (!evaluated) return Ok{};
     auto flight = flights.extract(evaluated->ticket);
-    if (flight.empty() || !evaluated->verdict.ok()) return Ok{};
+    if (flight.empty() || !evaluated->verdict.ok() || evaluated->verdict->outcome == Outcome::kInfra)
+      return Ok{};  // it says nothing of the kernel
     Experience experience = std::move(flight.mapped().experience);
     experience.verdict = *std::move(evaluated->verdict);
     experience.cost_seconds = seconds_since(flight.mapped().submitted_ns);

@@ -26,8 +26,8 @@ bool is_known_in_part(const Workload& workload) {
 /// Failures of the machine that a candidate may have brought about, by a frame on a channel, a
 /// helper that it killed or memory that it took: no way for a wrong one to be no verdict.
 bool may_be_the_candidates(const Finding& finding) {
-  static constexpr std::array<std::string_view, 5> kOthers = {"anchor_failed", "build_infra", "cancelled",
-                                                              "reverify", "workload"};
+  static constexpr std::array<std::string_view, 6> kOthers = {"anchor_failed", "build_infra", "cancelled",
+                                                              "no_processes",  "reverify",    "workload"};
   return finding.outcome == Outcome::kInfra && std::ranges::find(kOthers, finding.reason) == kOthers.end();
 }
 

@@ -148,7 +148,9 @@ Result<Load> decode_load(std::string_view bytes) {
 }
 
 std::string encode(const BlockReply& reply) {
-  return WireWriter().put(reply.wait_status).put(reply.involuntary_switches).put(reply.cpu_ns).take();
+  WireWriter out;
+  out.put(reply.wait_status).put(reply.involuntary_switches).put(reply.cpu_ns);
+  return out.put(static_cast<std::uint8_t>(reply.no_process)).take();
 }
 
 Result<BlockReply> decode_block_reply(std::string_view bytes) {
@@ -157,6 +159,7 @@ Result<BlockReply> decode_block_reply(std::string_view bytes) {
   reply.wait_status = in.get<std::int32_t>();
   reply.involuntary_switches = in.get<std::int64_t>();
   reply.cpu_ns = in.get<std::int64_t>();
+  reply.no_process = in.flag();
   return finish(in, reply, "block reply");
 }
 

@@ -77,6 +77,7 @@ struct BlockReply {
   std::int32_t wait_status = 0;
   std::int64_t involuntary_switches = 0;  ///< over the child's lifetime
   std::int64_t cpu_ns = 0;
+  bool no_process = false;  ///< the machine had none for it
 };
 std::string encode(const BlockReply& reply);
 Result<BlockReply> decode_block_reply(std::string_view bytes);

@@ -174,6 +174,8 @@ BlockOutcome CpuSession::run(const BlockRequest& request) {
   if (!reply.ok()) return failed(BlockStatus::kInfra, "runner_lost", reply.error().message);
   broken_ = false;
   if (request.cancel.cancelled()) return failed(BlockStatus::kInfra, "cancelled", "");
+  if (reply->no_process)
+    return failed(BlockStatus::kInfra, "no_processes", "the system starts no more processes");
   return judge(request, wait, *reply);
 }
 

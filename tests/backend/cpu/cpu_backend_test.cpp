@@ -1,6 +1,8 @@
 #include "backend/cpu/cpu_backend.h"
 
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -425,6 +427,56 @@ extern "C" void f(const float* x, float* y, int64_t n, int64_t begin, int64_t en
     EXPECT_EQ(outcome.status, BlockStatus::kCrash);
     EXPECT_EQ(outcome.reason, "segfault");
   }
+}
+
+/// Processes of the user whose jails' processes are, where root starts them.
+class Crowd {
+ public:
+  explicit Crowd(int size) {
+    int ready[2];
+    if (::pipe(ready) != 0) return;
+    leader_ = ::fork();
+    if (leader_ == 0) lead(size, ready[1]);
+    ::close(ready[1]);
+    char byte = 0;
+    works_ = ::read(ready[0], &byte, 1) == 1;
+    ::close(ready[0]);
+  }
+  Crowd(const Crowd&) = delete;
+  Crowd& operator=(const Crowd&) = delete;
+  ~Crowd() {
+    ::kill(-leader_, SIGKILL);
+    ::waitpid(leader_, nullptr, 0);
+  }
+  bool works() const { return works_; }
+
+ private:
+  [[noreturn]] static void lead(int size, int ready) {
+    constexpr uid_t kNobody = 65534;
+    ::setpgid(0, 0);
+    bool all = ::setresuid(kNobody, kNobody, kNobody) == 0;
+    for (int i = 0; all && i < size; ++i) {
+      const pid_t child = ::fork();
+      if (child == 0)
+        for (;;) ::pause();
+      all = child > 0;
+    }
+    if (all) all = ::write(ready, "y", 1) == 1;
+    ::close(ready);
+    for (;;) ::pause();
+  }
+
+  pid_t leader_ = 0;
+  bool works_ = false;
+};
+
+TEST_F(CpuBackendTest, ManyProcessesOfOtherProgramsJailsTakeNothingFromThisOnes) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root's jails share a user";
+  constexpr int kMany = 700;
+  const Crowd crowd(kMany);
+  if (!crowd.works()) GTEST_SKIP() << "the machine starts no " << kMany << " processes";
+  const BlockOutcome outcome = run(kRight);
+  EXPECT_EQ(outcome.status, BlockStatus::kOk) << outcome.reason << outcome.detail;
 }
 
 TEST_F(CpuBackendTest, ReportsACompileErrorWithTheCandidatesOwnLines) {

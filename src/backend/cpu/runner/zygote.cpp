@@ -54,6 +54,16 @@ void touch(const std::byte* at, std::uint64_t bytes) {
     static_cast<void>(*reinterpret_cast<const volatile std::byte*>(at + i));
 }
 
+/// Of the same user's processes some end soon, where there are too many.
+pid_t fork_patiently() {
+  constexpr int kTries = 40;
+  for (int i = 1;; ++i) {
+    const pid_t child = ::fork();
+    if (child >= 0 || errno != EAGAIN || i == kTries) return child;
+    ::poll(nullptr, 0, 50);
+  }
+}
+
 bool is_zero(const std::byte* at, std::size_t bytes) {
   return bytes == 0 || (at[0] == std::byte{0} && std::memcmp(at, at + 1, bytes - 1) == 0);
 }
@@ -123,8 +133,8 @@ void Zygote::serve(const Channel& channel) {
 bool Zygote::run_block(const Channel& channel, const protocol::Block& block) {
   for (const std::uint32_t trial : block.trials)
     if (trial >= load_.trials) return false;
-  const pid_t child = ::fork();
-  if (child < 0) return false;
+  const pid_t child = fork_patiently();
+  if (child < 0) return channel.send(protocol::encode(protocol::BlockReply{.no_process = true})).ok();
   if (child == 0) run_child(block);
 
   const UniqueFd child_fd(static_cast<int>(::syscall(SYS_pidfd_open, child, 0)));

@@ -158,9 +158,9 @@ Status WindowServer::stage(Windows& windows, const WindowRequest& request, Windo
 }
 
 Status WindowServer::give(const Windows& windows) const {
-  LATHE_CHECK_OK(check(driver_->copy_on_device(windows.inputs.address(), windows.next_address,
-                                               windows.input_bytes, stream_),
-                       "cannot give inputs"));
+  LATHE_CHECK_OK(check(
+      driver_->copy_on_device(windows.inputs.address(), windows.next_address, windows.input_bytes, stream_),
+      "cannot give inputs"));
   return check(driver_->stream_synchronize(stream_), "cannot give inputs");
 }
 
