@@ -57,8 +57,8 @@ Result<std::vector<HeldOutTask>> held_out_tasks(const DataOptions& options, cons
 std::string data_run_id(std::uint64_t seed, int index);
 
 /// Evaluates a policy's kernels, and verifies others and faulty forms of the fastest, for each task
-/// of a data set: one run a task, whose summary holds what read_data() needs. Goes on where an earlier
-/// sitting stopped: within a task too.
+/// of a data set: one run a task, whose summary holds what read_data() needs. Goes on where an
+/// earlier sitting stopped: within a task too.
 Result<DataSummary> make_data(const DataContext& context, const DataOptions& options);
 
 }  // namespace lathe

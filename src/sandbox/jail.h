@@ -16,8 +16,9 @@ struct JailSpec {
   std::vector<std::string> devices;   ///< device files, for reading, writing and ioctl
   std::uint64_t max_file_bytes = 64u << 20;
   std::uint64_t max_open_files = 256;
-  /// Threads included. Where the machine's root starts Lathe, the kernel counts all jails of all its
-  /// programs together, so the limit is far from what a program with hundreds of processors needs.
+  /// Threads included. Where the machine's root starts Lathe, the kernel counts all jails of all
+  /// its programs together, so the limit is far from what a program with hundreds of processors
+  /// needs.
   std::uint64_t max_processes = std::uint64_t{1} << 15;
   std::uint64_t max_address_bytes = 0;  ///< 0: no limit
   std::uint64_t max_cpu_seconds = 0;    ///< 0: no limit

@@ -101,8 +101,8 @@ Result<std::unique_ptr<HostProcess>> HostProcess::open(std::shared_ptr<const Pro
   return process;
 }
 
-/// Timed blocks of others wait for this, and a context takes long to end: nobody need wait for that.
-/// What it had the device do was over when its last block was.
+/// Timed blocks of others wait for this, and a context takes long to end: nobody need wait for
+/// that. What it had the device do was over when its last block was.
 HostProcess::~HostProcess() {
   if (!timed_) (void)end();
   if (!alive_ || !zygote_.held()) return;

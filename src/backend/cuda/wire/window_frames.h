@@ -42,8 +42,8 @@ struct WindowReply {
   std::uint64_t id = 0;
   bool ok = false;
   std::string text;  ///< why not
-  /// kOpen: the windows' bytes. kStage: whether the slot has the inputs. kMeasure: nanoseconds of kGive and
-  /// kTake, bytes free on the device.
+  /// kOpen: the windows' bytes. kStage: whether the slot has the inputs. kMeasure: nanoseconds of
+  /// kGive and kTake, bytes free on the device.
   std::array<double, 3> numbers = {};
 };
 std::string encode(const WindowReply& reply);
