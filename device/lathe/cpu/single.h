@@ -20,15 +20,23 @@ inline float keep(single, float a, float) { return a; }
 inline float fast_max(float a, float b) { return a > b ? a : b; }
 inline float fast_min(float a, float b) { return a < b ? a : b; }
 
+/// By bits: a branch on random values is guessed wrong several times a row.
+inline float choose(bool which, float yes, float no) {
+  const uint32_t mask = -static_cast<uint32_t>(which);
+  return __builtin_bit_cast(float, (__builtin_bit_cast(uint32_t, yes) & mask) |
+                                       (__builtin_bit_cast(uint32_t, no) & ~mask));
+}
+/// Indices come in order, so that the first of equal values stays.
 template <bool kLargest>
 inline void update_extremum(float& best, float& index, float value, float at) {
-  const bool better = (kLargest ? value > best : value < best) || (value == best && at < index);
-  best = better ? value : best;
-  index = better ? at : index;
+  const bool better = kLargest ? value > best : value < best;
+  best = kLargest ? fast_max(value, best) : fast_min(value, best);
+  index = choose(better, at, index);
 }
+/// Where no value is beyond infinity the first one is the extremum.
 template <bool kLargest>
-inline float extremum_index(float best, float index) {
-  return best == best ? index : __builtin_inff();
+inline float extremum_index(float, float index) {
+  return index < __builtin_inff() ? index : 0;
 }
 inline float reduce_add(float a) { return a; }
 inline float reduce_mul(float a) { return a; }

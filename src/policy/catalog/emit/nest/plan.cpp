@@ -48,6 +48,13 @@ void choose_by_value(const Site& site, NestPlan& plan) {
   if (plan.by_value) choose_run(site, plan);
 }
 
+/// Accumulators that a row's vectors do not reach are joined for nothing.
+int usual_unroll(const Site& site, const NestPlan& plan) {
+  if (site.target.cuda) return 4;
+  const std::int64_t vectors = site.headline(plan.last_loop().extent) / site.target.lanes;
+  return vectors >= 4 ? 4 : vectors >= 2 ? 2 : 1;
+}
+
 /// A costly value that a later pass needs again is left in the output that the last pass
 /// overwrites.
 void choose_cache(const Site& site, NestPlan& plan) {
@@ -206,7 +213,7 @@ Result<NestPlan> choose_nest(const Site& site) {
   } else if (plan.mode == NestMode::kRows) {
     choose_shares(site, plan);
     choose_kept(site, plan);
-    plan.unroll = site.knob("unroll", {1, 2, 4, 8}, plan.kept > 0 ? 1 : 4);
+    plan.unroll = site.knob("unroll", {1, 2, 4, 8}, plan.kept > 0 ? 1 : usual_unroll(site, plan));
     if (plan.shares.depth > 0) plan.unroll = std::min(plan.unroll, plan.shares.depth);
   } else if (plan.is_plain_map()) {
     choose_map(site, plan);
