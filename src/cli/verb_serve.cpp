@@ -91,6 +91,7 @@ Result<std::string> device_kind_of(const ServeOptions& options, const std::vecto
   if (!devices.empty()) return kind_of_device(devices.front());
   LATHE_TRY(const DeviceChoice choice, parse_device(options.common.device));
   if (choice.wants_gpu()) return std::string("cuda");
+  if (choice.kind == DeviceChoice::Kind::kHostCuda) return std::string("host:cuda");
   LATHE_TRY(const auto here, worker_devices(options.common.device));
   return kind_of_device(here.front());
 }
@@ -184,9 +185,9 @@ Result<int> serve_until_stopped(const ServeOptions& options) {
   LATHE_TRY(const std::string device_kind, device_kind_of(options, devices));
   LATHE_TRY(auto programs,
             worker_programs(options.common, devices, {options.worker_program, options.workers}));
-  if (options.kernelgym && device_kind != "host:cpu")
+  if (options.kernelgym && !device_kind.starts_with("host:"))
     return invalid("KernelGYM's requests are Python modules, which " + device_kind + " does not run",
-                   "add --device host:cpu");
+                   "add --device host:cpu or host:cuda");
   std::string task_folder = options.task_folder;
   if (task_folder.empty()) {
     LATHE_TRY(task_folder, find_data_folder("tasks", "softmax_rows.toml"));
@@ -211,7 +212,10 @@ Result<int> serve_until_stopped(const ServeOptions& options) {
                                     log);
   api->set_tokens(serve::Tokens(std::move(records)));
   serve::HttpHandler handler = api->handler();
-  if (options.kernelgym) handler = serve::kernelgym::adapt(*service, std::move(handler));
+  if (options.kernelgym)
+    handler = serve::kernelgym::adapt(*service, std::move(handler),
+                                      device_kind == "host:cuda" ? serve::kernelgym::Computes::kOnGpu
+                                                                 : serve::kernelgym::Computes::kOnProcessor);
   LATHE_TRY(const auto server,
             serve::HttpServer::start(options.address, options.port, limits, std::move(handler)));
   print("listening on http://{}\n", serve::host_and_port(options.address, server->port()));
@@ -320,7 +324,7 @@ void add_serve(CLI::App& app, Run& run) {
           "redis://:PASSWORD@HOST:PORT: the queue of several front ends, with --store postgres://...")
       ->envname("LATHE_QUEUE");
   verb->add_flag("--kernelgym", options->kernelgym,
-                 "Also answer clients of KernelGYM's (/evaluate, ...), with --device host:cpu");
+                 "Also answer clients of KernelGYM's (/evaluate, ...), with --device host:cpu or host:cuda");
   verb->add_flag("--until-eof", options->until_eof,
                  "End, as at SIGTERM, with the program that holds the other end of standard input's pipe");
   verb->add_option("--workers", options->workers,

@@ -773,7 +773,7 @@ const char* const kOpenApiDocument = R"json({
      "levels"
     ],
     "properties": {
-     "kind": {"type": "string", "description": "cpu, cuda or host:cpu: of its evaluations."},
+     "kind": {"type": "string", "description": "cpu, cuda, host:cpu or host:cuda: of its evaluations."},
      "cuda": {"type": "boolean", "description": "Kernels are CUDA."},
      "name": {"type": "string"},
      "jail": {"type": "string"},

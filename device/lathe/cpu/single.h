@@ -23,8 +23,8 @@ inline float fast_min(float a, float b) { return a < b ? a : b; }
 /// By bits: a branch on random values is guessed wrong several times a row.
 inline float choose(bool which, float yes, float no) {
   const uint32_t mask = -static_cast<uint32_t>(which);
-  return __builtin_bit_cast(float, (__builtin_bit_cast(uint32_t, yes) & mask) |
-                                       (__builtin_bit_cast(uint32_t, no) & ~mask));
+  return __builtin_bit_cast(
+      float, (__builtin_bit_cast(uint32_t, yes) & mask) | (__builtin_bit_cast(uint32_t, no) & ~mask));
 }
 /// Indices come in order, so that the first of equal values stays.
 template <bool kLargest>

@@ -14,7 +14,6 @@
 #include "base/guard.h"
 #include "base/visible_text.h"
 #include "record/json.h"
-#include "serve/kernelgym/request.h"
 #include "serve/kernelgym/response.h"
 #include "serve/request_json.h"
 
@@ -116,7 +115,8 @@ class Names {
 
 class Adapter final : public std::enable_shared_from_this<Adapter> {
  public:
-  Adapter(Service& service, HttpHandler inner) : service_(service), inner_(std::move(inner)) {}
+  Adapter(Service& service, HttpHandler inner, Computes where)
+      : service_(service), inner_(std::move(inner)), where_(where) {}
 
   HttpHandler handler() {
     const auto self = shared_from_this();
@@ -341,7 +341,7 @@ class Adapter final : public std::enable_shared_from_this<Adapter> {
   void evaluate(const CallPtr& call) {
     const auto body = body_of(call);
     if (!body.ok()) return call->respond(refusal(400, text_of(body.error())));
-    const auto request = parse_request(*body);
+    const auto request = parse_request(*body, where_);
     if (!request.ok()) return call->respond(refusal(400, text_of(request.error()), task_id_in(*body)));
     submit(call, *request, kTriesOfTheMachine,
            [call](const Outcome& outcome) { call->respond(response_of(outcome)); });
@@ -355,7 +355,7 @@ class Adapter final : public std::enable_shared_from_this<Adapter> {
       if (field.key() == "payload" || field.value().is_null()) continue;
       if (request.is_object()) request[field.key()] = field.value();
     }
-    const auto parsed = parse_request(request);
+    const auto parsed = parse_request(request, where_);
     if (!parsed.ok()) return call->respond(refusal(400, text_of(parsed.error()), task_id_in(request)));
     submit(call, *parsed, kTriesOfTheMachine, [call](const Outcome& outcome) {
       call->respond(outcome.refused || outcome.answer.is_retry()
@@ -377,7 +377,7 @@ class Adapter final : public std::enable_shared_from_this<Adapter> {
   void validate(const CallPtr& call) {
     const auto body = body_of(call);
     if (!body.ok()) return call->respond(refusal(400, text_of(body.error())));
-    const auto request = parse_request(*body);
+    const auto request = parse_request(*body, where_);
     json document = {{"valid", request.ok()},
                      {"errors", json::array()},
                      {"task_id", task_id_in(*body)},
@@ -407,7 +407,7 @@ class Adapter final : public std::enable_shared_from_this<Adapter> {
     batch->results.resize(tasks.size());
     batch->unfinished = tasks.size();
     for (std::size_t i = 0; i < tasks.size(); ++i) {
-      const auto request = tasks[i].ok() ? parse_request(*tasks[i]) : tasks[i].error();
+      const auto request = tasks[i].ok() ? parse_request(*tasks[i], where_) : tasks[i].error();
       if (!request.ok()) {
         const std::string task_id = tasks[i].ok() ? task_id_in(*tasks[i]) : "";
         const Outcome wrong{refusal(400, text_of(request.error()), task_id), {.task_id = task_id}};
@@ -578,14 +578,15 @@ class Adapter final : public std::enable_shared_from_this<Adapter> {
 
   Service& service_;
   const HttpHandler inner_;
+  const Computes where_;
   const std::int64_t started_ns_ = steady_clock().now_ns();
   Names names_;
 };
 
 }  // namespace
 
-HttpHandler adapt(Service& service, HttpHandler inner) {
-  return std::make_shared<Adapter>(service, std::move(inner))->handler();
+HttpHandler adapt(Service& service, HttpHandler inner, Computes where) {
+  return std::make_shared<Adapter>(service, std::move(inner), where)->handler();
 }
 
 }  // namespace lathe::serve::kernelgym

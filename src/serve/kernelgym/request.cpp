@@ -97,23 +97,46 @@ int priority_of(Fields& fields) {
   return 0;
 }
 
-/// What this device cannot do, and what its gym never does.
+/// "cuda:1" is as good as "cuda": which of its GPUs serves, the service knows.
+bool names_gpu(std::string_view device) {
+  for (const std::string_view kind : {"cuda", "gpu", "host:cuda"})
+    if (device == kind || (device.starts_with(kind) && device[kind.size()] == ':')) return true;
+  return false;
+}
+
+void refuse_other_devices(Fields& fields, Request& request, Computes where) {
+  if (where == Computes::kOnProcessor) {
+    fields.only("backend", {"cpu"},
+                "this service runs PyTorch modules on the processor (--device host:cpu), neither Triton nor "
+                "CUDA; send \"cpu\" or leave it out");
+    fields.only("device_preference", {"cpu", "host:cpu"}, "the device here is the processor");
+    fields.never("run_triton_detection", true, "there is no Triton on this device; send false");
+    fields.never("enable_triton_detection", true, "there is no Triton on this device; send false");
+  } else {
+    fields.only("backend", {"triton", "cuda", "pytorch"}, "the device here is a GPU (--device host:cuda)");
+    if (const std::string device = fields.text("device_preference", "cuda"); !names_gpu(device))
+      fields.refuse("device_preference",
+                    fmt::format("is '{}': the device here is a GPU", visible_line(device.substr(0, 64))));
+    for (const char* const detection : {"run_triton_detection", "enable_triton_detection"})
+      if (fields.flag(detection) == true)
+        request.notes.push_back(fmt::format(
+            "{}: a module that computes with PyTorch alone is judged as any other, by its speed", detection));
+  }
+}
+
+/// What its gym never does.
 void refuse_what_is_not_here(Fields& fields) {
   fields.only("workflow", {"kernelbench"}, "the workflow here is kernelbench");
   fields.only("toolkit", {"kernelbench"}, "the toolkit here is kernelbench");
   fields.only("backend_adapter", {"kernelbench"}, "the adapter here is kernelbench");
-  fields.only("backend", {"cpu"},
-              "this service runs PyTorch modules on the processor (--device host:cpu), neither Triton nor "
-              "CUDA; send \"cpu\" or leave it out");
-  fields.only("device_preference", {"cpu", "host:cpu"}, "the device here is the processor");
   fields.only("reference_backend", {"pytorch"}, "the reference runs eagerly: torch.compile is not available");
-  fields.never("enable_profiling", true, "there are no device counters on this device; send false");
-  fields.never("run_triton_detection", true, "there is no Triton on this device; send false");
-  fields.never("enable_triton_detection", true, "there is no Triton on this device; send false");
+  fields.never("enable_profiling", true,
+               "whose kernels computed is not measured in a process that brings its own host code "
+               "(own_kernels); send false, and a reward without the profile's share");
   fields.never("run_correctness", false, "there is no verdict without verification");
   fields.absent("cases", "the gym draws inputs itself");
   fields.absent("cases_code", "the gym draws inputs itself");
-  fields.absent("resources", "a kernel has the processors that the service was started with");
+  fields.absent("resources", "a kernel has what the service was started with");
 }
 
 void note_what_is_different(Fields& fields, Request& request) {
@@ -136,7 +159,7 @@ void note_what_is_different(Fields& fields, Request& request) {
 
 }  // namespace
 
-Result<Request> parse_request(const json& node) {
+Result<Request> parse_request(const json& node, Computes where) {
   if (!node.is_object()) return invalid("the request is no object");
   Fields fields(node);
   Request request;
@@ -148,6 +171,7 @@ Result<Request> parse_request(const json& node) {
   const std::string entry = fields.text("entry_point", "Model");
   if (!is_usable_name(entry) || !is_usable_name(entry + "New"))
     fields.refuse("entry_point", "cannot name a class");
+  refuse_other_devices(fields, request, where);
   refuse_what_is_not_here(fields);
   note_what_is_different(fields, request);
   request.correct_trials = fields.number("num_correct_trials", 5, 1, 20);

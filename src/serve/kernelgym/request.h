@@ -23,9 +23,12 @@ struct Request {
   std::vector<std::string> notes;
 };
 
+/// Where the service's candidates compute.
+enum class Computes { kOnProcessor, kOnGpu };
+
 /// Errors: kInvalid, which names the field and says why it is refused; a field is honoured, noted
 /// or refused, never dropped (docs/kernelgym.md has all of them). `node` is untrusted.
-Result<Request> parse_request(const nlohmann::json& node);
+Result<Request> parse_request(const nlohmann::json& node, Computes where);
 
 /// A batch: its requests are parsed one by one, for each is answered by itself.
 struct BatchRequest {

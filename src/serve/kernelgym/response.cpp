@@ -69,7 +69,7 @@ json metadata_of(const Answer& answer) {
   int pairs = 0;
   for (const Timing& timing : verdict.timings) pairs += timing.pairs;
   json metadata = {{"device", verdict.provenance.device_name},
-                   {"backend", "cpu"},
+                   {"backend", verdict.provenance.device_kind == "host:cuda" ? "cuda" : "cpu"},
                    {"tier", verdict.provenance.tier},
                    {"unchecked", verdict.unchecked},
                    {"outcome", lathe::name(verdict.outcome)},

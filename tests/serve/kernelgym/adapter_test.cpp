@@ -76,7 +76,7 @@ class AdapterTest : public testing::Test, public ListeningService {
   void start(std::int64_t max_unfinished) {
     open();
     listen({.device_kind = "host:cpu", .gym_version = kGymVersion, .max_unfinished = max_unfinished}, {}, 0,
-           [this](HttpHandler own) { return adapt(*service_, std::move(own)); });
+           [this](HttpHandler own) { return adapt(*service_, std::move(own), Computes::kOnProcessor); });
     link_ = std::make_shared<ScriptedLink>(*service_);
     service_->worker_joined("w", {.kind = {"host:cpu", kGymVersion}, .device_name = "fake", .slots = 1000},
                             link_);
@@ -292,16 +292,38 @@ TEST(Response, CorrectTrialsAreTheInputsThatWereCompared) {
   EXPECT_EQ(evaluation_json(answer)["metadata"]["num_correct_trials"], 0) << "it gave no output";
 }
 
+TEST(Request, AGpuTakesWhatAProcessorRefusesAndTheOtherWayRound) {
+  const auto taken = [](const char* field, const json& value, Computes where) {
+    return parse_request(request("a", "x", {{field, value}}), where);
+  };
+  for (const char* const backend : {"triton", "cuda"}) {
+    EXPECT_FALSE(taken("backend", backend, Computes::kOnProcessor).ok());
+    EXPECT_TRUE(taken("backend", backend, Computes::kOnGpu).ok());
+  }
+  EXPECT_FALSE(taken("backend", "cpu", Computes::kOnGpu).ok());
+  for (const char* const device : {"cuda", "cuda:3", "gpu", "host:cuda"}) {
+    EXPECT_FALSE(taken("device_preference", device, Computes::kOnProcessor).ok());
+    EXPECT_TRUE(taken("device_preference", device, Computes::kOnGpu).ok());
+  }
+  for (const char* const device : {"cpu", "cudax", "tpu"})
+    EXPECT_FALSE(taken("device_preference", device, Computes::kOnGpu).ok()) << device;
+  const auto detecting = taken("run_triton_detection", true, Computes::kOnGpu);
+  ASSERT_TRUE(detecting.ok()) << detecting.error().to_string();
+  EXPECT_THAT(json(detecting->notes).dump(), HasSubstr("run_triton_detection"));
+  for (const Computes where : {Computes::kOnProcessor, Computes::kOnGpu})
+    EXPECT_FALSE(taken("enable_profiling", true, where).ok()) << "a profile is never made up";
+}
+
 TEST(Request, AnyJsonIsRefusedOrUnderstood) {
   for (const json& node :
        {json(), json(3), json::array({1}), json::object(), json("x"), json({{"task_id", 3}}),
         json({{"task_id", "a"}, {"reference_code", json::array()}})})
-    EXPECT_FALSE(parse_request(node).ok()) << node;
-  EXPECT_TRUE(parse_request(request("a", "x")).ok());
+    EXPECT_FALSE(parse_request(node, Computes::kOnProcessor).ok()) << node;
+  EXPECT_TRUE(parse_request(request("a", "x"), Computes::kOnProcessor).ok());
   json nulls = request("a", "x");
   for (const char* const field : {"backend", "timeout", "priority", "entry_point", "resources", "cases"})
     nulls[field] = nullptr;
-  EXPECT_TRUE(parse_request(nulls).ok()) << "null is as good as absent";
+  EXPECT_TRUE(parse_request(nulls, Computes::kOnProcessor).ok()) << "null is as good as absent";
 }
 
 }  // namespace
