@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -121,6 +122,25 @@ Result<std::unique_ptr<Policy>> make_local(const ModelOptions& options, const Po
   return make_local_policy(std::move(local), place.events);
 }
 
+/// A file, or all of a folder in the order of their names.
+Result<std::vector<ChoiceNet>> read_networks(const std::string& path) {
+  std::vector<std::string> files;
+  std::error_code code;
+  for (std::filesystem::directory_iterator it(path, code), end; !code && it != end; it.increment(code))
+    if (it->path().extension() == ".json") files.push_back(it->path().string());
+  std::ranges::sort(files);
+  if (code) files = {path};
+  if (files.empty()) return invalid("'" + path + "' has no weights", "name a file that `lathe train` wrote");
+  std::vector<ChoiceNet> nets;
+  for (const std::string& file : files) {
+    LATHE_TRY(const std::string text, read_file(file));
+    auto net = ChoiceNet::from_text(text);
+    if (!net.ok()) return invalid(net.error().message, net.error().hint, {file});
+    nets.push_back(*std::move(net));
+  }
+  return nets;
+}
+
 }  // namespace
 
 std::shared_ptr<const ActionLanguage> language_of(const ModelOptions& options) {
@@ -231,10 +251,8 @@ Result<std::unique_ptr<Policy>> make_named_policy(const std::string& name, const
                                                   const PolicyPlace& place) {
   if (name == "catalog") return make_catalog_policy();
   if (name == "choices") {
-    LATHE_TRY(const std::string text, read_file(options.model));
-    auto net = ChoiceNet::from_text(text);
-    if (!net.ok()) return invalid(net.error().message, net.error().hint, {options.model});
-    return make_choice_policy(*std::move(net));
+    LATHE_TRY(std::vector<ChoiceNet> nets, read_networks(options.model));
+    return make_choice_policy(std::move(nets));
   }
   const bool local = name == "local" || (name == "mix" && options.endpoint.empty());
   LATHE_TRY(auto model, local ? make_local(options, place) : make_openai(options, place));

@@ -33,7 +33,8 @@ double log_of(int value) { return std::copysign(std::log2(1.0 + std::abs(value))
 
 }  // namespace
 
-ChoiceNet::ChoiceNet(const Seed& seed, int hidden) : hidden_(hidden) {
+ChoiceNet::ChoiceNet(const Seed& seed, int hidden, double joint_temperature)
+    : hidden_(hidden), joint_temperature_(joint_temperature) {
   const auto width = static_cast<std::size_t>(hidden);
   weights_.assign((kFeatures + 2) * width, 0);
   Rng rng(seed);
@@ -123,14 +124,20 @@ void ChoiceNet::add_gradient(const ChoiceInput& input, double by_score, std::spa
     for (std::size_t h = 0; h < width; ++h) gradient[feature * width + h] += x * by_sum[h];
 }
 
-std::vector<double> ChoiceNet::log_probabilities(const ChoiceView& view) const {
+std::vector<double> ChoiceNet::terms(std::vector<double> scores) const {
+  if (joint_temperature_ <= 0) return log_softmax(std::move(scores));
+  for (double& one : scores) one /= joint_temperature_;
+  return scores;
+}
+
+std::vector<double> ChoiceNet::terms(const ChoiceView& view) const {
   std::vector<double> scores;
   for (std::size_t v = 0; v < view.site.allowed.size(); ++v) {
     ChoiceInput one = input(view.site, view.taken, v);
     add_shown(one, view.site, v, view.shown);
     scores.push_back(score(one));
   }
-  return log_softmax(std::move(scores));
+  return terms(std::move(scores));
 }
 
 std::vector<double> log_softmax(std::vector<double> scores) {
@@ -142,10 +149,10 @@ std::vector<double> log_softmax(std::vector<double> scores) {
 }
 
 std::string ChoiceNet::to_text() const {
-  return nlohmann::json{
-             {"format", kFormat}, {"version", kVersion}, {"hidden", hidden_}, {"weights", weights_}}
-             .dump() +
-         "\n";
+  nlohmann::json json = {
+      {"format", kFormat}, {"version", kVersion}, {"hidden", hidden_}, {"weights", weights_}};
+  if (joint_temperature_ > 0) json["joint_temperature"] = joint_temperature_;
+  return json.dump() + "\n";
 }
 
 Result<ChoiceNet> ChoiceNet::from_text(std::string_view text) {
@@ -160,7 +167,10 @@ Result<ChoiceNet> ChoiceNet::from_text(std::string_view text) {
       return bad("a network of choices of another version");
     const auto hidden = json_integer<std::int64_t>(json.at("hidden"));
     if (hidden < 1 || hidden > kMostHidden) return bad("a network of choices of an impossible width");
-    ChoiceNet net(Seed::from_number(0), static_cast<int>(hidden));
+    const double joint_temperature = json.value("joint_temperature", 0.0);
+    if (!(joint_temperature >= 0 && std::isfinite(joint_temperature)))
+      return bad("a network of choices with an impossible temperature");
+    ChoiceNet net(Seed::from_number(0), static_cast<int>(hidden), joint_temperature);
     auto weights = json.at("weights").get<std::vector<double>>();
     if (weights.size() != net.weights_.size())
       return bad("a network of choices with another number of weights");

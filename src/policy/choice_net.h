@@ -42,7 +42,10 @@ using ChoiceInput = std::vector<std::pair<std::uint32_t, double>>;
 /// likely. One hidden layer of softsign, in double precision.
 class ChoiceNet {
  public:
-  explicit ChoiceNet(const Seed& seed, int hidden = 32);
+  /// With a `joint_temperature` above 0 a schedule's probability is softmax(the sum of its
+  /// decisions' scores / temperature) over all schedules, and not the product of its decisions'
+  /// own.
+  explicit ChoiceNet(const Seed& seed, int hidden = 32, double joint_temperature = 0);
 
   /// Without what is shown: the same for all prompts.
   static ChoiceInput input(const ChoiceSite& site, std::span<const TakenChoice> taken, std::size_t value);
@@ -53,8 +56,12 @@ class ChoiceNet {
   /// Adds to `gradient`, in the order of weights(), what a loss has whose derivative by the score
   /// is this.
   void add_gradient(const ChoiceInput& input, double by_score, std::span<double> gradient) const;
-  /// Of each of the site's allowed values.
-  std::vector<double> log_probabilities(const ChoiceView& view) const;
+  /// What a decision's values, by their scores, add to the logarithm of a schedule's probability,
+  /// but for a constant of all schedules.
+  std::vector<double> terms(std::vector<double> scores) const;
+  /// The same of each of the site's allowed values.
+  std::vector<double> terms(const ChoiceView& view) const;
+  double joint_temperature() const { return joint_temperature_; }
 
   std::vector<double>& weights() { return weights_; }
   const std::vector<double>& weights() const { return weights_; }
@@ -67,6 +74,7 @@ class ChoiceNet {
   void activate(const ChoiceInput& input, std::span<double> hidden) const;
 
   int hidden_;
+  double joint_temperature_;
   std::vector<double> weights_;  ///< [feature, then bias][hidden], then [hidden] of the score
 };
 

@@ -37,7 +37,7 @@ double log_sum(const std::vector<double>& logs) {
 ChoiceActor::ChoiceActor(const ScheduleTable& table, const Seed& seed, const ChoiceActorOptions& options)
     : table_(table),
       options_(options),
-      net_(seed, options.hidden),
+      net_(seed, options.hidden, options.joint_temperature),
       gradient_(net_.weights().size(), 0),
       first_moment_(gradient_),
       second_moment_(gradient_) {
@@ -72,12 +72,6 @@ std::vector<ShownChoices> ChoiceActor::shown(const Prompt& prompt) const {
   return shown;
 }
 
-std::vector<double> ChoiceActor::terms(std::vector<double> scores) const {
-  if (options_.joint_temperature <= 0) return log_softmax(std::move(scores));
-  for (double& one : scores) one /= options_.joint_temperature;
-  return scores;
-}
-
 ChoiceActor::Scored ChoiceActor::score(const ChoiceNet& net, const Prompt& prompt) const {
   const TableTask& task = table_.tasks[prompt.task];
   const std::vector<TableTask::Node>& nodes = task.nodes();
@@ -94,7 +88,7 @@ ChoiceActor::Scored ChoiceActor::score(const ChoiceNet& net, const Prompt& promp
       if (!examples.empty()) ChoiceNet::add_shown(scored.shown_inputs[n][v], site, v, examples);
       scores.push_back(net.score(inputs(scored)[n][v]));
     }
-    scored.decided.push_back(terms(std::move(scores)));
+    scored.decided.push_back(net.terms(std::move(scores)));
     for (const auto& [value, next] : nodes[n].next)
       (nodes[n].last ? scored.rows : prefix)[next] = prefix[n] + scored.decided[n][value];
   }

@@ -71,8 +71,6 @@ class ChoiceActor final : public Actor {
   const TaskInputs& inputs(const Scored& scored) const {
     return scored.shown_inputs.empty() ? inputs_[scored.task] : scored.shown_inputs;
   }
-  /// What a decision's values add to the logarithms of rows' probabilities.
-  std::vector<double> terms(std::vector<double> scores) const;
   Scored score(const ChoiceNet& net, const Prompt& prompt) const;
   const Scored& scored(const Prompt& prompt);  ///< by the weights that are trained
   void add_rows_gradient(const Scored& scored, const std::vector<double>& by_row);

@@ -50,7 +50,7 @@ class ChoicePolicy : public testing::Test {
 };
 
 TEST_F(ChoicePolicy, DrawsKernelsOfTheCatalogueAndNoneTwice) {
-  const auto policy = make_choice_policy(net());
+  const auto policy = make_choice_policy({net()});
   const auto drawn = texts(*policy, {.count = 12, .seed = Seed::from_number(1)});
   EXPECT_EQ(std::set(drawn.begin(), drawn.end()).size(), drawn.size());
   const auto space = make_schedule_space(context_);
@@ -59,7 +59,7 @@ TEST_F(ChoicePolicy, DrawsKernelsOfTheCatalogueAndNoneTwice) {
 }
 
 TEST_F(ChoicePolicy, GoesFromTheLikeliestOn) {
-  const auto policy = make_choice_policy(net());
+  const auto policy = make_choice_policy({net()});
   const auto drawn = texts(*policy, {.count = 400, .independent = true, .seed = Seed::from_number(9)});
   std::map<std::string, int> counts;
   for (const std::string& text : drawn) ++counts[text];
@@ -71,7 +71,7 @@ TEST_F(ChoicePolicy, GoesFromTheLikeliestOn) {
 }
 
 TEST_F(ChoicePolicy, GoesOnBehindWhatHasBeenSeen) {
-  const auto policy = make_choice_policy(untold(net()));
+  const auto policy = make_choice_policy({untold(net())});
   const auto ranked = texts(*policy, {.count = 6});
   auto seen = std::make_shared<Attempt>();
   seen->experience.candidate_text = ranked[0];
@@ -79,8 +79,23 @@ TEST_F(ChoicePolicy, GoesOnBehindWhatHasBeenSeen) {
   EXPECT_EQ(rest, std::vector(ranked.begin() + 1, ranked.end()));
 }
 
+TEST_F(ChoicePolicy, SeveralNetworksTakeTurns) {
+  ChoiceNet other = untold(net());
+  for (auto weight = other.weights().end() - 6; weight != other.weights().end(); ++weight) *weight *= -1;
+  const auto first = make_choice_policy({untold(net())}), second = make_choice_policy({other});
+  const auto both = make_choice_policy({untold(net()), other});
+  const auto mine = texts(*first, {.count = 3}), its = texts(*second, {.count = 3});
+  ASSERT_NE(mine[0], its[0]);
+  const auto together = texts(*both, {.count = 4});
+  EXPECT_EQ(together, (std::vector<std::string>{mine[0], its[0], mine[1], its[1]}));
+  auto seen = std::make_shared<Attempt>();
+  seen->experience.candidate_text = mine[0];
+  EXPECT_EQ(texts(*both, {.history = {seen}, .count = 1}), std::vector{its[0]})
+      << "one at a time they go on where they were";
+}
+
 TEST_F(ChoicePolicy, AtTemperatureZeroHasOneAnswer) {
-  const auto policy = make_choice_policy(net());
+  const auto policy = make_choice_policy({net()});
   const auto drawn =
       texts(*policy, {.count = 3, .independent = true, .seed = Seed::from_number(1), .temperature = 0.0});
   ASSERT_THAT(drawn, SizeIs(3));
@@ -88,7 +103,7 @@ TEST_F(ChoicePolicy, AtTemperatureZeroHasOneAnswer) {
 }
 
 TEST_F(ChoicePolicy, IsTouchedByWhatItIsShownUnlessItDrawsIndependently) {
-  const auto policy = make_choice_policy(net());
+  const auto policy = make_choice_policy({net()});
   auto attempt = std::make_shared<Attempt>();
   attempt->experience.candidate_text =
       propose_now(*make_catalog_policy(), {.context = context_})->front().text;
@@ -104,7 +119,7 @@ TEST_F(ChoicePolicy, IsTouchedByWhatItIsShownUnlessItDrawsIndependently) {
 }
 
 TEST_F(ChoicePolicy, VariesKernelsAsTheCatalogueDoes) {
-  const auto policy = make_choice_policy(net());
+  const auto policy = make_choice_policy({net()});
   Experience parent;
   parent.candidate_text = texts(*policy, {.count = 1}).front();
   Rng rng(Seed::from_number(1));

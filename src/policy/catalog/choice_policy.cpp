@@ -47,7 +47,7 @@ std::vector<ShownChoices> shown_of(const ChoiceSpace& space, const History& hist
   return shown;
 }
 
-/// Draws a value; at temperature 0 takes the likeliest.
+/// Draws a value by its term; at temperature 0 takes the likeliest.
 std::size_t choose(const std::vector<double>& log_p, double temperature, Rng& rng) {
   if (temperature <= 0) return static_cast<std::size_t>(std::ranges::max_element(log_p) - log_p.begin());
   std::vector<double> scaled = log_p;
@@ -74,7 +74,7 @@ Result<Proposal> draw(const ChoiceNet& net, const ChoiceSpace& space, std::span<
   double log_probability = 0;
   while (walk->site()) {
     const ChoiceSite site = *walk->site();
-    const auto log_p = net.log_probabilities({site, taken, shown});
+    const auto log_p = log_softmax(net.terms({site, taken, shown}));
     const std::size_t v = choose(log_p, temperature, rng);
     log_probability += log_p[v];
     LATHE_CHECK_OK(walk->take(site.allowed[v]));
@@ -109,9 +109,9 @@ Result<std::vector<Proposal>> likeliest(const ChoiceNet& net, const ChoiceSpace&
         steps.push_back({.of = i, .log_probability = partial.log_probability});
         continue;
       }
-      const auto log_p = net.log_probabilities({*partial.walk->site(), partial.taken, shown});
-      for (std::size_t v = 0; v < log_p.size(); ++v)
-        steps.push_back({i, v, partial.log_probability + log_p[v]});
+      const auto terms = net.terms({*partial.walk->site(), partial.taken, shown});
+      for (std::size_t v = 0; v < terms.size(); ++v)
+        steps.push_back({i, v, partial.log_probability + terms[v]});
     }
     std::ranges::stable_sort(steps, std::greater(), &Step::log_probability);
     steps.resize(std::min(steps.size(), width));
@@ -135,15 +135,46 @@ Result<std::vector<Proposal>> likeliest(const ChoiceNet& net, const ChoiceSpace&
   return proposals;
 }
 
-/// Draws from the network where answers are to be independent or a temperature is asked for; else
-/// the likeliest that have not been seen, and draws once a beam finds no more.
-Result<std::vector<Proposal>> propose(const ChoiceNet& net, const ProposalRequest& request) {
+/// A network's answers to one request.
+class Member {
+ public:
+  Member(const ChoiceNet& net, const ChoiceSpace& space) : net_(net), space_(space) {}
+
+  Result<Proposal> draw(std::span<const ShownChoices> shown, double temperature, Rng& rng) const {
+    return lathe::draw(net_, space_, shown, temperature, rng);
+  }
+  /// The likeliest of the `width` best that is not among the seen; nullopt: there is none.
+  Result<std::optional<Proposal>> next(std::span<const ShownChoices> shown, std::size_t width,
+                                       const std::set<std::string>& seen) {
+    if (!ranked_) {
+      LATHE_TRY(ranked_, likeliest(net_, space_, shown, width));
+    }
+    for (; at_ < ranked_->size(); ++at_)
+      if (!seen.contains((*ranked_)[at_].text)) return std::optional((*ranked_)[at_++]);
+    return std::optional<Proposal>();
+  }
+
+ private:
+  const ChoiceNet& net_;
+  const ChoiceSpace& space_;
+  std::optional<std::vector<Proposal>> ranked_;
+  std::size_t at_ = 0;
+};
+
+/// Draws where answers are to be independent or a temperature is asked for; else the likeliest that
+/// have not been seen, and draws once a beam finds no more. Whose turn it is follows from how many
+/// have been seen.
+Result<std::vector<Proposal>> propose(std::span<const ChoiceNet> nets, const ProposalRequest& request) {
   LATHE_TRY(const auto space, make_schedule_space(request.context));
+  std::vector<Member> members;
+  for (const ChoiceNet& net : nets) members.emplace_back(net, *space);
   Rng rng(request.seed);
   std::vector<Proposal> proposals;
+  const double temperature = request.temperature.value_or(1);
+  const auto wanted = static_cast<std::size_t>(request.count);
   if (request.independent) {
-    for (int i = 0; i < request.count; ++i) {
-      LATHE_TRY(Proposal proposal, draw(net, *space, {}, request.temperature.value_or(1), rng));
+    while (proposals.size() < wanted) {
+      LATHE_TRY(Proposal proposal, members[proposals.size() % members.size()].draw({}, temperature, rng));
       proposals.push_back(std::move(proposal));
     }
     return proposals;
@@ -151,27 +182,26 @@ Result<std::vector<Proposal>> propose(const ChoiceNet& net, const ProposalReques
   const auto shown = shown_of(*space, request.history);
   std::set<std::string> seen;
   for (const auto& attempt : request.history) seen.insert(attempt->experience.candidate_text);
-  const auto wanted = static_cast<std::size_t>(request.count);
-  const auto add = [&](Proposal proposal) {
-    if (proposals.size() < wanted && seen.insert(proposal.text).second)
-      proposals.push_back(std::move(proposal));
-  };
-  if (!request.temperature && seen.size() < kWidestBeam) {
-    const std::size_t width = std::min(kWidestBeam, kBeamOfEach * (wanted + seen.size()));
-    LATHE_TRY(std::vector<Proposal> ranked, likeliest(net, *space, shown, width));
-    for (Proposal& proposal : ranked) add(std::move(proposal));
-  }
+  const bool ranks = !request.temperature && seen.size() < kWidestBeam;
+  const std::size_t width = std::min(kWidestBeam, kBeamOfEach * (wanted + seen.size()));
   for (int tries = 0; tries < kTriesOfDistinct * request.count && proposals.size() < wanted; ++tries) {
-    LATHE_TRY(Proposal proposal, draw(net, *space, shown, request.temperature.value_or(1), rng));
-    add(std::move(proposal));
+    Member& member = members[seen.size() % members.size()];
+    std::optional<Proposal> proposal;
+    if (ranks) {
+      LATHE_TRY(proposal, member.next(shown, width, seen));
+    }
+    if (!proposal) {
+      LATHE_TRY(proposal, member.draw(shown, temperature, rng));
+    }
+    if (seen.insert(proposal->text).second) proposals.push_back(*std::move(proposal));
   }
   return proposals;
 }
 
 }  // namespace
 
-std::unique_ptr<Policy> make_choice_policy(ChoiceNet net) {
-  const auto shared = std::make_shared<const ChoiceNet>(std::move(net));
+std::unique_ptr<Policy> make_choice_policy(std::vector<ChoiceNet> nets) {
+  const auto shared = std::make_shared<const std::vector<ChoiceNet>>(std::move(nets));
   return make_policy(
       kChoicePolicy, [shared](const ProposalRequest& request) { return propose(*shared, request); },
       RunsOn::kCaller, std::make_shared<CatalogVariation>());
