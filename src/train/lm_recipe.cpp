@@ -19,6 +19,11 @@ Status read_kernels(const TomlTable& root, LmRecipe& recipe) {
   KernelRecipe& read = recipe.kernels.emplace();
   LATHE_CHECK_OK(kernels.read("answer_tokens", read.answer_tokens, 1, 1 << 20));
   LATHE_CHECK_OK(kernels.read("prompt_tokens", read.prompt_tokens, 1, 1 << 20));
+  constexpr const char* kUnmeasured = "which share of the time is the kernels' own no live gym measures";
+  if (recipe.rl.reject_unlaunched)
+    return invalid(kUnmeasured, "leave 'reject_unlaunched' out", root.where("filters"));
+  if (recipe.rl.reward.name == "dr_kernel_profiled")
+    return invalid(kUnmeasured, "reward = \"dr_kernel\"", root.where("rl"));
   if (recipe.rl.entropy > 0)
     return invalid("the entropy of whole kernels is estimated and has no gradient", "leave 'entropy' out",
                    root.where("loss"));

@@ -45,6 +45,15 @@ TEST(LmRecipe, KernelsMayHaveTurnsAndNeitherAnEntropyNorAnExamOnATable) {
   EXPECT_THAT(refusal_of("[rl]\nexemplars = 2\n[model]\n[kernels]\n"), HasSubstr("exemplars"));
 }
 
+TEST(LmRecipe, WhatNoLiveGymMeasuresIsRefusedForKernels) {
+  for (const char* kernels : {"", "[kernels]\n"}) {
+    const bool live = *kernels != 0;
+    const std::string rest = std::string("[model]\n") + kernels;
+    EXPECT_EQ(refusal_of("[rl]\n" + rest + "[filters]\nreject_unlaunched = true\n") != "none", live);
+    EXPECT_EQ(refusal_of("[rl]\nreward = \"dr_kernel_profiled\"\n" + rest) != "none", live);
+  }
+}
+
 TEST(LmRecipe, WithoutAnAdapterAllWeightsAreTrained) {
   const auto recipe = parse_lm_recipe("[rl]\n[model]\nprecision = \"bf16\"\nbegin = \"a\"\n", "rl.toml");
   ASSERT_TRUE(recipe.ok()) << recipe.error().to_string();
