@@ -8,6 +8,7 @@ import ctypes
 import gc
 import json
 import mmap
+import numbers
 import os
 import resource
 import struct
@@ -113,7 +114,7 @@ class Memory:
 
 
 def load_module(text, dims):
-    """The module of a text. A dim of the task replaces the global of its name."""
+    """The module of a text. A dim of the task replaces the number of its name; a function of that name is no dim."""
     module = types.ModuleType("candidate")
     module.__file__ = "candidate.py"
     sys.modules["candidate"] = module
@@ -121,7 +122,7 @@ def load_module(text, dims):
     linecache.cache["candidate.py"] = (len(text), None, text.splitlines(True), "candidate.py")
     exec(compile(text, "candidate.py", "exec"), module.__dict__)
     for name, value in dims.items():
-        if name in module.__dict__:
+        if isinstance(module.__dict__.get(name), numbers.Number):
             module.__dict__[name] = value
     return module
 

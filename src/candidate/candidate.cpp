@@ -36,7 +36,8 @@ std::string hint_on_start(std::string_view text) {
   const bool fenced = open != std::string_view::npos &&
                       (text.substr(open).starts_with("```") || text.substr(open).starts_with("~~~"));
   return fenced ? "leave out the lines with Markdown's fences (```) around it"
-                : "begin with /*lathe, the plan in TOML, then */";
+                : "begin with /*lathe, the plan in TOML, then */; a Python module with \"\"\"lathe, a "
+                  "[host] table, then \"\"\"";
 }
 
 SourcePos position_of(std::string_view text, std::size_t offset, const std::string& file) {
@@ -212,7 +213,8 @@ Result<Candidate> parse_candidate(std::string text, std::string name) {
   const std::size_t open = first_visible(text);
   const Quotes* const quotes = quotes_at(text, open);
   if (!quotes)
-    return invalid("the candidate does not start with a /*lathe comment", hint_on_start(text), {name, 1, 1});
+    return invalid("the candidate does not start with /*lathe or \"\"\"lathe", hint_on_start(text),
+                   {name, 1, 1});
   const std::size_t begin = open + quotes->open.size();
   const std::size_t end = text.find(quotes->close, begin);
   if (end == std::string::npos)

@@ -67,6 +67,16 @@ TEST(ParseCandidate, SaysThatFencesAreNoPartOfIt) {
   EXPECT_THAT(parsed.error().hint, HasSubstr("fences"));
 }
 
+TEST(ParseCandidate, SaysHowBothKindsBegin) {
+  for (const char* text :
+       {"#!/usr/bin/env python3\nimport torch\n", "// A kernel.\nextern \"C\" void f() {}\n"}) {
+    const auto parsed = parse_candidate(text, "k");
+    expect_error(parsed, "does not start", {1, 1});
+    EXPECT_THAT(parsed.error().hint, HasSubstr("begin with /*lathe"));
+    EXPECT_THAT(parsed.error().hint, HasSubstr("\"\"\"lathe, a [host] table"));
+  }
+}
+
 constexpr const char* kModule = R"py("""lathe
 requires = "M % 8 == 0"
 

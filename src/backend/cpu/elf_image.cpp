@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstring>
 
 #include "backend/cpu/imports.h"
@@ -131,6 +132,10 @@ class ElfParser {
         return refuse("bad_elf", "segments overlap");
     }
     if (writable && executable) return refuse("writable_code", "a segment is writable and executable");
+    // Alignments are powers of two; 0 is none.
+    if (part.p_align > kMaxImageBytes || std::popcount(part.p_align) > 1)
+      return refuse("bad_elf", "a segment has an unusual alignment", "align variables to less than 64 MiB");
+    image_.alignment = std::max(image_.alignment, part.p_align);
     image_.segments.push_back({part.p_offset, part.p_vaddr, part.p_filesz, part.p_memsz,
                                (part.p_flags & PF_R) != 0, writable, executable});
     image_.memory_bytes = part.p_vaddr + part.p_memsz;

@@ -35,6 +35,7 @@ struct ElfImage {
   std::uint64_t relro_address = 0;
   std::uint64_t relro_bytes = 0;
   std::uint64_t memory_bytes = 0;  ///< of the whole image, from address 0
+  std::uint64_t alignment = 1;     ///< of address 0, a power of two
   std::uint64_t code_bytes = 0;
   std::uint64_t writable_bytes = 0;  ///< outside RELRO, where calls could keep state
 };

@@ -413,8 +413,9 @@ BlockOutcome HostProcess::describe_end(const BlockRequest& request, const Calls&
                     "it asks for an extension that its build did not have");
     case kExitFault + SIGSEGV:
     case kExitFault + SIGBUS:
-      if (const auto at = control().fault_address.load() - control().window_address.load();
-          at < shape().inputs.bytes)
+      // Before it is ready, and on a GPU, its address space has no inputs.
+      if (const auto window = control().window_address.load(), at = control().fault_address.load() - window;
+          window != 0 && at < shape().inputs.bytes)
         return failed(
             BlockStatus::kCrash, "input_written",
             fmt::format("it wrote to the input '{}', which is read-only: compute into a new tensor, or in "

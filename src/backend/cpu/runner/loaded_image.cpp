@@ -23,15 +23,24 @@ int protection(const ElfImage::Segment& segment) {
          (segment.executable ? PROT_EXEC : 0);
 }
 
+/// Memory that begins at a multiple of `alignment`, as variables with an alignas() need.
+Result<Mapping> map_aligned(std::size_t size, std::size_t alignment) {
+  const std::size_t all = size + (alignment > kPageBytes ? alignment : 0);
+  void* const at = ::mmap(nullptr, all, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (at == MAP_FAILED) return errno_error("cannot map the kernel");
+  const auto low = reinterpret_cast<std::uintptr_t>(at);
+  const std::uintptr_t begin = all == size ? low : (low + alignment - 1) / alignment * alignment;
+  if (begin > low) ::munmap(at, begin - low);
+  if (low + all > begin + size) ::munmap(reinterpret_cast<void*>(begin + size), low + all - begin - size);
+  return Mapping(reinterpret_cast<std::byte*>(begin), size);
+}
+
 }  // namespace
 
 Result<LoadedImage> LoadedImage::load(std::string_view bytes) {
   LoadedImage loaded;
   LATHE_TRY(loaded.image_, parse_elf(bytes));
-  const std::size_t size = round_to_pages(loaded.image_.memory_bytes);
-  void* base = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (base == MAP_FAILED) return errno_error("cannot map the kernel");
-  loaded.memory_ = Mapping(static_cast<std::byte*>(base), size);
+  LATHE_TRY(loaded.memory_, map_aligned(round_to_pages(loaded.image_.memory_bytes), loaded.image_.alignment));
   std::byte* const at = loaded.memory_.data();
   for (const auto& segment : loaded.image_.segments)
     std::memcpy(at + segment.address, bytes.data() + segment.offset, segment.file_bytes);
