@@ -59,6 +59,15 @@ bool is_computed_alone(const TaskSpec& spec, const TensorDecl& parameter) {
   return false;
 }
 
+/// The tensor whose whole numbers alone are as large as results allow, so that a kernel which keeps
+/// fewer of its bits shows whatever it multiplies; empty for none.
+std::string widest_integers(const TaskSpec& spec, const Seed& seed) {
+  std::vector<std::string> names;
+  for (const TensorDecl& decl : spec.tensors)
+    if (has_free_integers(decl)) names.push_back(decl.name);
+  return names.empty() ? "" : names[Rng(seed.derive("widest integers")).below(names.size())];
+}
+
 /// Values that tell the ops that read the tensor from their mistakes.
 std::vector<double> telling_values(const TaskSpec& spec, const TensorDecl& decl) {
   std::vector<double> values;
@@ -97,8 +106,11 @@ int integer_bits(DType dtype) { return std::min(53, static_cast<int>(8 * info(dt
 std::vector<HostTensor> generate_inputs(const BoundTask& task, Distribution distribution, const Seed& seed,
                                         const Reach& reach) {
   std::vector<HostTensor> inputs;
+  const std::string widest = distribution == Distribution::kOffset ? widest_integers(*task.spec, seed) : "";
   for (TensorDecl decl : task.spec->tensors) {
     if (decl.role == Role::kParameter && is_computed_alone(*task.spec, decl)) decl.role = Role::kActivation;
+    if (!widest.empty() && has_free_integers(decl))
+      decl.role = decl.name == widest ? Role::kActivation : Role::kParameter;  // which stays ordinary
     const Shape& shape = task.shape_of(decl.name);
     std::int64_t limit = 1;
     if (decl.generator.index_limit.has_value()) {

@@ -70,7 +70,7 @@ TEST(ParseCandidate, SaysThatFencesAreNoPartOfIt) {
 TEST(ParseCandidate, SaysHowBothKindsBegin) {
   for (const char* text :
        {"#!/usr/bin/env python3\nimport torch\n", "// A kernel.\nextern \"C\" void f() {}\n"}) {
-    const auto parsed = parse_candidate(text, "k");
+    const auto parsed = parse_candidate(text, "k.cpp");
     expect_error(parsed, "does not start", {1, 1});
     EXPECT_THAT(parsed.error().hint, HasSubstr("begin with /*lathe"));
     EXPECT_THAT(parsed.error().hint, HasSubstr("\"\"\"lathe, a [host] table"));

@@ -1,6 +1,7 @@
 #include "task/generate_inputs.h"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cmath>
 #include <set>
@@ -101,7 +102,9 @@ a = round(t)
 b = floor(z)
 c = gt(w, value = 3)
 d = where(c, a, b)
+i = argmax(w)
 """
+output = [{ name = "d" }, { name = "i" }]
 shape = [{ n = 64 }]
 )toml");
   const auto inputs = generate_inputs(bind_first(spec), Distribution::kIntegers, Seed::from_number(1));
@@ -112,6 +115,7 @@ shape = [{ n = 64 }]
   EXPECT_GT(count(0, [](double x) { return x == 0.5 - 0x1p-25; }), 5);
   EXPECT_EQ(count(1, [](double x) { return x < 0 || x > 1; }), 0);
   EXPECT_GT(count(2, [](double x) { return x == 3 + 0x1p-22; }), 64);
+  EXPECT_GT(count(2, [](double x) { return x == 5 + 0x1p-21; }), 64) << "and 5 beside it";
   EXPECT_EQ(count(2, [](double x) { return x <= 0; }), 0);
 }
 
@@ -186,6 +190,35 @@ TEST(GenerateInputs, AParameterIsExtremeWhereAnOpComputesWithItAlone) {
       << "an index is no activation";
   EXPECT_LT(largest("y = mul(x, w)\n"), 20);
   EXPECT_LT(largest("s = scale(w, by = 2)\np = mul(x, s)\ny = softmax(p)\n"), 20);
+}
+
+TEST(GenerateInputs, EachTensorOfWholeNumbersIsLargeAloneAtTimes) {
+  const TaskSpec spec = task_of(R"toml(
+name = "gain"
+dims = ["n"]
+tensor = [{ name = "x", shape = ["n"], dtype = "int32" },
+          { name = "w", shape = ["n"], dtype = "int32", role = "parameter" },
+          { name = "s", dtype = "int32", role = "scalar" }]
+graph = """
+p = mul(x, w)
+y = mul(p, s)
+"""
+shape = [{ n = 640 }]
+)toml");
+  std::array<int, 3> alone{};
+  for (std::uint64_t seed = 0; seed < 30; ++seed) {
+    const auto inputs = generate_inputs(bind_first(spec), Distribution::kOffset, Seed::from_number(seed),
+                                        {.integer_bits = 20});
+    int large = 0;
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      const auto values = inputs[i].decode();
+      const bool is_large = std::ranges::any_of(values, [](double x) { return std::fabs(x) > 10000; });
+      large += is_large;
+      alone[i] += is_large;
+    }
+    EXPECT_EQ(large, 1);
+  }
+  for (const int times : alone) EXPECT_GE(times, 3);
 }
 
 TEST(GenerateInputs, IndicesComeInEveryOrder) {
