@@ -1,6 +1,7 @@
 #include "task/ops/factories.h"
 #include "task/ops/support/bounds.h"
 #include "task/ops/support/indexing.h"
+#include "task/ops/support/jumps.h"
 #include "task/ops/support/shape_rules.h"
 
 namespace lathe::ops {
@@ -52,6 +53,10 @@ class ArgExtremum final : public NamedOp {
     return {{"other_extremum", [this](const OpSite& site, std::span<const Value* const> in, Value& out) {
                ArgExtremum(name(), !largest_).evaluate(site, in, Numerics{}, out);
              }}};
+  }
+
+  std::vector<double> telling(const Attrs&, std::size_t, DType dtype) const override {
+    return close_ends(dtype);
   }
 
  private:

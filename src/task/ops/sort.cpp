@@ -3,6 +3,7 @@
 #include <numeric>
 
 #include "task/ops/factories.h"
+#include "task/ops/support/jumps.h"
 #include "task/ops/support/needs.h"
 #include "task/ops/support/rowwise.h"
 #include "task/ops/support/shape_rules.h"
@@ -72,6 +73,10 @@ class Sort final : public NamedOp {
              }}};
   }
 
+  std::vector<double> telling(const Attrs&, std::size_t, DType dtype) const override {
+    return close_ends(dtype);
+  }
+
  private:
   static void sort_lines(const OpSite& site, const Value& x, bool descending, Value& out) {
     for_each_line(lines_of(site), x, out, [&](const RowView& row) { sort_row(row, descending); });
@@ -109,6 +114,10 @@ class ArgSort final : public NamedOp {
             {"counted_from_one", [](const OpSite& site, std::span<const Value* const> in, Value& out) {
                order_lines(site, *in[0], site.attrs.flag("descending", false), 1, out);
              }}};
+  }
+
+  std::vector<double> telling(const Attrs&, std::size_t, DType dtype) const override {
+    return close_ends(dtype);
   }
 
  private:

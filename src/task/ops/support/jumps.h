@@ -39,4 +39,12 @@ inline void add_threshold(double at, DType dtype, std::vector<double>& values) {
   }
 }
 
+/// Neighbours beyond the other integers that are drawn, so that whoever orders values by a part of
+/// their bits takes one for the other.
+inline std::vector<double> close_ends(DType dtype) {
+  std::vector<double> values;
+  if (info(dtype).is_float) add_threshold(5, dtype, values);
+  return values;
+}
+
 }  // namespace lathe::ops
