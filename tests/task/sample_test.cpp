@@ -11,13 +11,13 @@
 namespace lathe {
 namespace {
 
-std::optional<Sample> draw(std::string_view graph, Distribution distribution,
-                           const std::string& tensor = "") {
+std::optional<Sample> draw(std::string_view graph, Distribution distribution, const std::string& tensor = "",
+                           std::uint64_t seed = 1) {
   const TaskSpec spec =
       task_of("name = \"t\"\ndims = [\"n\"]\ntensor = [{ name = \"x\", shape = [\"n\", \"n\"]" + tensor +
               " }]\ngraph = '''\n" + std::string(graph) + "\n'''\nshape = [{ n = 64 }]\n");
   const auto reference = make_reference(spec);
-  auto sample = draw_sample(**reference, bind_first(spec), distribution, Seed::from_number(1));
+  auto sample = draw_sample(**reference, bind_first(spec), distribution, Seed::from_number(seed));
   EXPECT_TRUE(sample.ok());
   return *std::move(sample);
 }
@@ -278,6 +278,21 @@ TEST(Sample, WholeNumbersUseTheBitsThatSumsAllow) {
       largest_output(drawn("h = cast(x, dtype = \"fp16\")\ny = mul(h, h)", "int32", Distribution::kNormal)),
       65504)
       << "what the cast's dtype holds";
+}
+
+/// A double holds no integer beyond 2^53 exactly, so neither do sums on the way to a small one.
+TEST(Sample, SumsOfInt64AreExactInAnyOrder) {
+  for (std::uint64_t seed = 0; seed < 40; ++seed)
+    for (const Distribution distribution : {Distribution::kLarge, Distribution::kOffset}) {
+      const Sample sample = *draw("y = sum(x, axis = 1)", distribution, ", dtype = \"int64\"", seed);
+      const std::vector<double> x = sample.inputs[0].decode();
+      const std::size_t rows = sample.expected[0].value.data.size(), cols = x.size() / rows;
+      for (std::size_t row = 0; row < rows; ++row) {
+        std::int64_t sum = 0;
+        for (std::size_t i = 0; i < cols; ++i) sum += static_cast<std::int64_t>(x[row * cols + i]);
+        ASSERT_EQ(static_cast<std::int64_t>(sample.expected[0].value.data[row]), sum) << seed;
+      }
+    }
 }
 
 TEST(Sample, OfANativeReferenceIsNeverExtreme) {
