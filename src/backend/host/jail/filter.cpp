@@ -159,6 +159,17 @@ class Program {
     give(action);
     give(otherwise);
   }
+  /// `action` where two arguments, low words, have these values, else `otherwise`.
+  void on_both(unsigned number, unsigned first, uint32_t value, unsigned second, uint32_t other,
+               uint32_t action, uint32_t otherwise) {
+    add(BPF_JMP | BPF_JEQ | BPF_K, number, 0, 6);
+    load(word(first));
+    add(BPF_JMP | BPF_JEQ | BPF_K, value, 0, 3);
+    load(word(second));
+    add(BPF_JMP | BPF_JEQ | BPF_K, other, 0, 1);
+    give(action);
+    give(otherwise);
+  }
   static unsigned word(unsigned argument) {
     return static_cast<unsigned>(offsetof(seccomp_data, args)) + 8 * argument;
   }
@@ -204,8 +215,8 @@ int apply_filter(Accelerator accelerator) {
     program.on_argument(SYS_ioctl, 1, kHarmlessIoctls, kAllow, kRefuse);
   constexpr uint32_t kHarmlessPrctls[] = {PR_SET_NAME, PR_GET_NAME, 0x53564d41 /* PR_SET_VMA */};
   program.on_argument(SYS_prctl, 0, kHarmlessPrctls, kAllow, kRefuse);
-  constexpr uint32_t kAbort[] = {SIGABRT};
-  program.on_argument(SYS_tgkill, 2, kAbort, kAllow, kKill);
+  // As abort() does; not its parent.
+  program.on_both(SYS_tgkill, 0, static_cast<uint32_t>(::getpid()), 2, SIGABRT, kAllow, kKill);
   constexpr uint32_t kNull[] = {
       0};  // a limit may be asked for, not changed; no pointer has a low word of zero
   program.on_argument(SYS_prlimit64, 2, kNull, kAllow, kRefuse);
