@@ -71,6 +71,9 @@ std::string widest_integers(const TaskSpec& spec, const Seed& seed) {
 /// Values that tell the ops that read the tensor from their mistakes.
 std::vector<double> telling_values(const TaskSpec& spec, const TensorDecl& decl) {
   std::vector<double> values;
+  // A module's thresholds are not known, and where it rounds are halves.
+  if (spec.reference == ReferenceKind::kProcess && info(decl.dtype).is_float)
+    for (const double half : {0.5, 1.5, 2.5, 3.5}) values.insert(values.end(), {half, -half});
   std::set<std::string_view> names = {decl.name};  // of the tensor's values, moved or in another dtype
   for (const NodeDecl& node : spec.nodes) {
     for (std::size_t input = 0; input < node.in.size(); ++input) {

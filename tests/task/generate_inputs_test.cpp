@@ -119,6 +119,16 @@ shape = [{ n = 64 }]
   EXPECT_EQ(count(2, [](double x) { return x <= 0; }), 0);
 }
 
+TEST(GenerateInputs, IntegersOfAModuleHoldHalves) {
+  TaskSpec spec = task_of(
+      "name = \"t\"\ndims = [\"n\"]\ntensor = [{ name = \"x\", shape = [\"n\"] }]\ngraph = \"y = relu(x)\"\n"
+      "shape = [{ n = 640 }]\n");
+  spec.reference = ReferenceKind::kProcess;
+  const auto inputs = generate_inputs(bind_first(spec), Distribution::kIntegers, Seed::from_number(1));
+  const auto is_half = [](double x) { return std::fabs(x - std::floor(x)) == 0.5; };
+  EXPECT_GT(std::ranges::count_if(inputs[0].decode(), is_half), 200);
+}
+
 TEST(GenerateInputs, AVectorIsDenormalInPartOrAsAWhole) {
   const TaskSpec spec = task_of(R"toml(
 name = "vector"
