@@ -28,7 +28,8 @@ void add_storage_error(const NodeDecl& node, const Numerics& numerics, Value& va
   if (value.err.empty()) fill_zeros(value.err, value.data.size());
   for_each_part(value.data.size(), [&](std::size_t begin, std::size_t end) {
     for (std::size_t i = begin; i < end; ++i)
-      value.err[i] += rounding * std::max(least, std::fabs(value.data[i]) + value.err[i]);
+      if (!std::isinf(value.data[i]))
+        value.err[i] += rounding * std::max(least, std::fabs(value.data[i]) + value.err[i]);
   });
 }
 

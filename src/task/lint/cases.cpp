@@ -72,7 +72,7 @@ Result<std::map<std::string, Value>> rounded_run(const BoundTask& task, const Sa
     const double rounded = node.type.dtype == DType::kF64 ? 2 * info(DType::kF64).unit_roundoff : 0;
     for (std::size_t k = 0; k < out.err.size(); ++k) {
       const double left = out.err[k] - rounded * std::fabs(out.data[k]);
-      if (left <= kUnderflow) continue;
+      if (!(left > kUnderflow)) continue;  // not a number of an infinity without an error
       out.data[k] += (2 * rng.uniform() - 1) * left;
       if (!signed_results && out.data[k] < 0) out.data[k] = 0;
     }

@@ -237,18 +237,22 @@ struct LogAddExp : BinaryDefaults {
   static constexpr bool kFloatOnly = true;
   static double f(double a, double b) { return std::max(a, b) + tail(a, b); }
   static double own(double a, double b, double y) {
-    const double apart = std::fabs(a - b), share = std::exp(-apart) / (1 + std::exp(-apart));
+    const double apart = distance(a, b), share = std::exp(-apart) / (1 + std::exp(-apart));
+    if (std::isinf(apart)) return std::fabs(y);
     return std::fabs(y) + kTranscendental * tail(a, b) +
            share * (kTranscendental + (1 + kScaledArgument) * apart);
   }
   static double propagated(double, double, double ea, double eb, double) { return std::max(ea, eb); }
   static double textbook(double a, double b) { return std::log(textbook_exp(a) + textbook_exp(b)); }
   static std::string c(const std::string& a, const std::string& b) {
-    return "lathe::max(" + a + ", " + b + ") + lathe::log1p(lathe::exp(-lathe::abs(" + a + " - " + b + ")))";
+    const std::string apart = "lathe::select(lathe::eq(" + a + ", " + b + "), 0.0f, " + a + " - " + b + ")";
+    return "lathe::max(" + a + ", " + b + ") + lathe::log1p(lathe::exp(-lathe::abs(" + apart + ")))";
   }
 
  private:
-  static double tail(double a, double b) { return std::log1p(std::exp(-std::fabs(a - b))); }
+  /// Of two logarithms of zero, -inf both, it is 0.
+  static double distance(double a, double b) { return a == b ? 0 : std::fabs(a - b); }
+  static double tail(double a, double b) { return std::log1p(std::exp(-distance(a, b))); }
 };
 
 template <class... Formulas>

@@ -52,7 +52,8 @@ class Clamp final : public NamedOp {
         out.data[row.out + i] = raised > h ? h : raised;
         if (out.err.empty()) continue;
         const double ex = in[0]->error_at(ix), el = below.error_at(il), eh = above.error_at(ih);
-        out.err[row.out + i] = floor + error(x, l, h, ex, el, eh);
+        const double own = std::isinf(out.data[row.out + i]) ? 0 : floor;
+        out.err[row.out + i] = own + error(x, l, h, ex, el, eh);
       }
     });
   }

@@ -133,6 +133,22 @@ TEST(Lint, TakesMasksOfPositions) {
   EXPECT_THAT(fatal_checks(report), IsEmpty());
 }
 
+/// What is masked by -inf may be scaled, added to and told by exp before a softmax sees it.
+TEST(Lint, TakesWhatIsMadeOfAMasksInfinity) {
+  const auto fatal_of = [](const std::string& dtype, const std::string& graph) {
+    return fatal_checks(lint_of(task_of(
+        "name = \"masked\"\ndims = [\"n\"]\ntensor = [{ name = \"x\", shape = [\"n\", \"n\"], dtype = "
+        "\"" +
+        dtype + "\" }]\ngraph = \"\"\"\nf = full(shape = [\"n\", \"n\"], value = -inf, dtype = \"" + dtype +
+        "\")\nu = triu(f, diagonal = 1)\nm = add(x, u)\ns = scale(m, by = 0.3)\n" + graph +
+        "\n\"\"\"\nshape = [{ n = 32 }]\n")));
+  };
+  for (const char* dtype : {"fp32", "fp16", "fp64"}) {
+    EXPECT_THAT(fatal_of(dtype, "y = softmax(s)"), IsEmpty()) << dtype;
+    EXPECT_THAT(fatal_of(dtype, "c = clamp(s, high = 4)\ny = exp(c)"), IsEmpty()) << dtype;
+  }
+}
+
 /// No rounding makes a sum of powers negative, of which there is no root.
 TEST(Lint, TakesRootsOfSumsOfPowers) {
   const LintReport report =

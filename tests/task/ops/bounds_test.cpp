@@ -5,6 +5,7 @@
 #include <array>
 #include <chrono>
 #include <cmath>
+#include <limits>
 #include <span>
 
 #include "base/random.h"
@@ -591,6 +592,59 @@ TEST(ProductBound, CoversNeighboursThatUnderflowTogether) {
   in[0] = {.shape = {4}, .data = {0x1p120, 0x1p-100, 0x1p-100, 1}, .err = {}};
   const Value out = evaluate(running_product(4), in, Numerics{.underflow = 0x1p-126});
   EXPECT_GT(out.err[3], std::fabs(out.data[3])) << "zero is honest: 2^-200 is none in fp32";
+}
+
+Value of_vector(std::vector<double> data, std::vector<double> err = {}) {
+  Value value{.shape = {static_cast<std::int64_t>(data.size())}, .data = {}, .err = {}};
+  value.data.assign(data.begin(), data.end());
+  value.err.assign(err.begin(), err.end());
+  return value;
+}
+
+OpCase elementwise(std::string op, std::size_t inputs, std::int64_t length, Attrs attrs = {}) {
+  OpCase result;
+  result.op = std::move(op);
+  result.in.assign(inputs, Shape{length});
+  result.attrs = std::move(attrs);
+  return result;
+}
+
+/// Scores under a mask of -inf, before what is made of them.
+TEST(InfiniteBound, IsNoneOfWhatIsMadeOfAMasksInfinity) {
+  constexpr double kInf = std::numeric_limits<double>::infinity();
+  const std::vector<Value> masked{of_vector({-kInf, 1.5}, {0, 0x1p-20})};
+  const Value zero = evaluate(elementwise("exp", 1, 2), masked, Numerics{});
+  EXPECT_EQ(zero.data[0], 0);
+  EXPECT_LE(zero.err[0], ops::kFlush);
+  EXPECT_GT(zero.err[1], 0x1p-20);
+  const Value scaled = evaluate(elementwise("scale", 1, 2, attrs({{"by", 0.3}})), masked, Numerics{});
+  EXPECT_EQ(scaled.data[0], -kInf);
+  EXPECT_EQ(scaled.err[0], 0);
+  EXPECT_GT(scaled.err[1], 0.3 * 0x1p-20);
+  for (const char* op : {"exp", "exp2", "expm1", "sigmoid", "tanh", "relu", "softplus", "atan", "neg"}) {
+    const Value out = evaluate(elementwise(op, 1, 2), masked, Numerics{});
+    EXPECT_LT(out.err[0], 0x1p-20) << op;
+  }
+}
+
+TEST(InfiniteBound, IsNoneOfASumWithAMasksInfinity) {
+  constexpr double kInf = std::numeric_limits<double>::infinity();
+  const Value scores = of_vector({2, 1.5, 0.25}, {0x1p-20, 0x1p-20, 0.5});
+  const Value mask = of_vector({-kInf, 0, -kInf});
+  const Value sum = evaluate(elementwise("add", 2, 3), {scores, mask}, Numerics{});
+  EXPECT_EQ(sum.err[0], 0);
+  EXPECT_GT(sum.err[1], 0x1p-20);
+  const Value product = evaluate(elementwise("mul", 2, 3), {scores, mask}, Numerics{});
+  EXPECT_EQ(product.err[0], 0);
+  EXPECT_TRUE(std::isinf(product.err[2])) << "a factor that may be negative";
+  const Value logs = of_vector({-kInf, -kInf, 3});
+  const Value both = evaluate(elementwise("logaddexp", 2, 3), {mask, logs}, Numerics{});
+  EXPECT_EQ(both.data[0], -kInf) << "zero and zero";
+  EXPECT_EQ(both.err[0], 0);
+  EXPECT_EQ(both.data[1], 0);
+  EXPECT_LT(both.err[1], 0x1p-20);
+  EXPECT_EQ(both.data[2], 3);
+  EXPECT_LT(both.err[2], 0x1p-20);
 }
 
 }  // namespace

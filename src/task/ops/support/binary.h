@@ -80,6 +80,15 @@ class BinaryOp final : public NamedOp {
     return is_held(a) && is_held(b) && is_held(y);
   }
 
+  /// Whether y is infinite because an operand is, such as a mask's -inf, whatever the other one's
+  /// error.
+  static bool stays(double a, double b, double ea, double eb, double y) {
+    const auto held = [](double x, double e) { return std::isinf(x) && e == 0; };
+    if (held(a, ea) && held(b, eb)) return true;
+    if (held(a, ea)) return F::f(a, b - eb) == y && F::f(a, b + eb) == y;
+    return held(b, eb) && F::f(a - ea, b) == y && F::f(a + ea, b) == y;
+  }
+
   /// Rows of positions begin with whole numbers; others are not looked at one by one.
   static void bound_row(const BroadcastRow<2>& row, const Value& a, const Value& b, const Numerics& numerics,
                         Value& out) {
@@ -100,6 +109,10 @@ class BinaryOp final : public NamedOp {
       const double ea = a.error_at(ia), eb = b.error_at(ib);
       const bool exact =
           F::kExact || (kMayBeHeld && ea == 0 && eb == 0 && are_held(a.data[ia], b.data[ib], y, numerics));
+      if (std::isinf(y) && stays(a.data[ia], b.data[ib], ea, eb, y)) {
+        out.err[row.out + i] = 0;
+        continue;
+      }
       const double own = exact ? 0 : std::max(u * F::own(a.data[ia], b.data[ib], y), floor);
       out.err[row.out + i] = own + F::propagated(a.data[ia], b.data[ib], ea, eb, y);
       if (out.terms == 0) continue;

@@ -76,6 +76,7 @@ class UnaryOp final : public NamedOp {
       out.err[i] = std::max(u * formula.own(x.data[i], out.data[i]), floor) + shift;
     }
     if (!x.err.empty()) propagate(formula, x, u, out);
+    bound_infinite(x, u, floor, out);
   }
 
   double flops(const OpSite& site) const override {
@@ -97,6 +98,15 @@ class UnaryOp final : public NamedOp {
   }
 
  private:
+  /// What is made of an infinity that is exact, such as a mask's: another, which is not rounded, or
+  /// a limit.
+  static void bound_infinite(const Value& x, double u, double floor, Value& out) {
+    for (std::size_t i = 0; i < out.err.size(); ++i) {
+      if (!std::isinf(x.data[i]) || x.error_at(i) != 0 || std::isnan(out.data[i])) continue;
+      out.err[i] =
+          std::isinf(out.data[i]) ? 0 : std::max(kTranscendental * u * std::fabs(out.data[i]), floor);
+    }
+  }
   /// What an error of `e` in x makes of y: the slope's share, or, of an error so large that the
   /// slope changes on the way, what the formula gives at its ends, with the rounding there.
   static double carried(const F& formula, double x, double e, double y, double u) {
