@@ -68,6 +68,13 @@ inline std::vector<TaskSpec> op_tasks(const std::string& dtype = "fp32") {
        "kept = any(s, axis = 1, keepdims = true)\nz = neg(x)\ny = where(kept, x, z)",
        "inside some none y"},
       {"log_add", plain("x") + plain("b", "[\"n\"]"), "h = logaddexp(x, b)\ny = logaddexp(h, x)"},
+      {"pairs_of_what_was_added", plain("x", "[\"m\", 1]") + plain("z", "[\"m\", 1]"),
+       "h = add(x, z)\nr = reshape(h, shape = [\"m\"])\nl = min(h, r)\ny = sub(l, h)"},
+      {"pairs_of_sums", plain("x"),
+       "s = sum(x, axis = 1, keepdims = true)\nr = reshape(s, shape = [\"m\"])\ny = sub(s, r)"},
+      {"columns_one_after_another", plain("x", "[\"m\", 4]"),
+       "a = slice(x, stop = 1)\nh = scale(a, by = 0.3)\ng = exp(h)\nb = slice(x, start = 1, stop = 2)\n"
+       "y = mul(g, b)"},
       {"pools_of_whole_planes", plain("x", "[2, \"k\", \"m\", \"n\"]"),
        "a = adaptive_avg_pool2d(x, size = 1)\nb = adaptive_max_pool2d(x, size = [1, 1])\ny = sub(b, a)"},
       {"pools_of_even_windows", plain("x", "[2, \"k\", \"3 * m\", \"n\"]"),

@@ -94,8 +94,7 @@ inline void add_every(float* to, const float* from, int64_t count, int64_t at, i
 inline void gather_elements(float* to, const float* from, const int32_t* at, int64_t count, int64_t extent) {
   int64_t j = 0;
   for (; j + kLanes <= count; j += kLanes) store(to + j, gather(from, at + j, all_lanes(), extent));
-  const maskv left = first_lanes(count - j);
-  if (j < count) store(to + j, gather(from, at + j, left, extent), left);
+  for (; j < count; ++j) to[j] = at[j] >= 0 && at[j] < extent ? from[at[j]] : __builtin_nanf("");
 }
 template <class T, class Index>
 inline void gather_elements(T* to, const T* from, const Index* at, int64_t count, int64_t extent) {

@@ -114,7 +114,7 @@ class Partitioner {
         for (const std::string& operand : node(user).in)
           if (group_of(operand) == from) return false;
     if (a.reduces() && (!b.reduces() || a.reduced != b.reduced)) return false;
-    if (!is_nest(b) && (a.reduces() || reads(into, from))) return false;
+    if (!is_nest(b) && (a.reduces() || reads(into, from) || !can_end_with_more(b))) return false;
     Group merged = b;
     std::vector<int> order = a.nodes;
     order.insert(order.end(), b.nodes.begin(), b.nodes.end());
@@ -178,13 +178,18 @@ class Partitioner {
     return kind == Kind::kApply || kind == Kind::kReduce;
   }
 
+  /// Whether the special primitive that the group is made of computes elementwise ones as well.
+  bool can_end_with_more(const Group& group) const {
+    const Primitive& special = node(group.nodes[0]);
+    return takes_epilogue(special.kind) && !special.exact;
+  }
+
   /// Adds the node if its loops are the group's; on failure the group is unspecified.
   bool try_add(Group& group, int index) const {
     const Primitive& joining = node(index);
     const bool special = !group.nodes.empty() && !is_nest(group);
     if (!group.nodes.empty() && node(group.nodes[0]).exact != joining.exact) return false;
-    if (special && joining.exact) return false;
-    if (special && (!takes_epilogue(node(group.nodes[0]).kind) || joining.kind != Kind::kApply)) return false;
+    if (special && (!can_end_with_more(group) || joining.kind != Kind::kApply)) return false;
     for (const std::string& operand : joining.in)
       if (!operand_is_reachable(group, operand)) return false;
     const bool added = joining.kind == Kind::kReduce ? add_reduce(group, joining) : add_apply(group, joining);
@@ -248,7 +253,9 @@ class Partitioner {
       const std::size_t shift = shape.size() - known->size();
       for (std::size_t i = 0; i < known->size(); ++i) {
         if ((*known)[i] < 0) continue;
-        if (place[i + shift] >= 0 && place[i + shift] != (*known)[i]) return false;
+        if (place[i + shift] == (*known)[i]) continue;
+        // A column and the same values as a row run along one axis of the group, and a table's two.
+        if (place[i + shift] >= 0 || std::ranges::find(place, (*known)[i]) != place.end()) return false;
         place[i + shift] = (*known)[i];
       }
     }
