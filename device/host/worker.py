@@ -32,7 +32,7 @@ MOST_THREADS = 4096  # far fewer than a jail may have
 BUILT, SETUP, IMPORT, ENTRY, STATE, EXCEPTION, OUTPUT, EXTENSION, ANSWERED, MEMORY = range(10, 20)
 
 DTYPES = {"fp64": torch.float64, "fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16,
-          "int8": torch.int8, "int32": torch.int32, "int64": torch.int64, "bool": torch.bool}
+          "int8": torch.int8, "uint8": torch.uint8, "int32": torch.int32, "int64": torch.int64, "bool": torch.bool}
 for name, attribute in (("fp8e4m3", "float8_e4m3fn"), ("fp8e5m2", "float8_e5m2")):
     if hasattr(torch, attribute):  # from version 2.1 on
         DTYPES[name] = getattr(torch, attribute)

@@ -138,7 +138,8 @@ using Fp8E5M2 = Minifloat<std::uint8_t, 5, 2, true>;
 constexpr DTypeInfo floating(DType dtype, std::string_view name, std::string_view c_name, std::size_t bytes,
                              double unit_roundoff, double smallest_normal, double largest, Decode* decode,
                              Encode* encode) {
-  return {dtype, name, c_name, bytes, true, unit_roundoff, smallest_normal, largest, decode, encode};
+  return {dtype,           name,     c_name,  bytes,  true,  unit_roundoff,
+          smallest_normal, -largest, largest, decode, encode};
 }
 
 template <class T>
@@ -150,6 +151,7 @@ constexpr DTypeInfo integer(DType dtype, std::string_view name, std::string_view
           false,
           0,
           1,
+          static_cast<double>(std::numeric_limits<T>::min()),
           static_cast<double>(std::numeric_limits<T>::max()),
           decode_as<T>,
           encode_integer<T>};
@@ -172,7 +174,8 @@ constexpr std::array kTable{
     integer<std::int8_t>(DType::kI8, "int8", "int8_t"),
     integer<std::int32_t>(DType::kI32, "int32", "int32_t"),
     integer<std::int64_t>(DType::kI64, "int64", "int64_t"),
-    DTypeInfo{DType::kBool, "bool", "uint8_t", 1, false, 0, 1, 1, decode_bool, encode_bool},
+    DTypeInfo{DType::kBool, "bool", "uint8_t", 1, false, 0, 1, 0, 1, decode_bool, encode_bool},
+    integer<std::uint8_t>(DType::kU8, "uint8", "uint8_t"),
 };
 
 }  // namespace

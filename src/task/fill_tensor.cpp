@@ -449,8 +449,12 @@ class WholeNumbers {
  public:
   WholeNumbers(const Request& request, int bits)
       : request_(request),
-        high_(std::exp2(std::min(bits, integer_bits(request.decl.dtype))) - 1),
-        low_(request.decl.generator.kind == "positive" ? 1 : -high_ - 1) {}
+        high_(std::exp2(std::min(bits, integer_bits(request.decl.dtype)) +
+                        (info(request.decl.dtype).is_unsigned() ? 1 : 0)) -
+              1),
+        low_(request.decl.generator.kind == "positive" ? 1
+             : info(request.decl.dtype).is_unsigned()  ? 0
+                                                       : -high_ - 1) {}
 
   double high() const { return high_; }
   double low() const { return low_; }
@@ -460,7 +464,7 @@ class WholeNumbers {
   /// Within `most` of zero, or of what is nearest to it.
   double small(std::size_t i, int most = 4) const {
     const double above = static_cast<double>(request_.random.bits(i) % (2 * static_cast<unsigned>(most) + 1));
-    return std::clamp(low_ > 0 ? above : above - most, low_, high_);
+    return std::clamp(low_ < 0 ? above - most : above, low_, high_);
   }
   double end(std::uint64_t draw) const { return (draw & 1) != 0 ? high() : low(); }
   /// Up to 8 from `of`, within the range.
@@ -542,7 +546,8 @@ void fill_whole_numbers(const Request& request, HostTensor& out) {
       return fill_large_whole_numbers(request, wide, out);
     case Distribution::kOffset: {
       const double share = 0.5 + 0.5 * request.row_random.uniform(0);
-      const double mean = std::floor(share * wide.high()) * request.row_random.sign(0);
+      const double sign = wide.low() < 0 ? request.row_random.sign(0) : 1;
+      const double mean = std::floor(share * wide.high()) * sign;
       return write_elements(request, out, [&](std::size_t i) { return wide.near(mean, i); });
     }
     case Distribution::kMixed:

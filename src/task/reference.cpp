@@ -145,7 +145,7 @@ double range_share(const BoundTask& task, const Values& values) {
     for (std::size_t i = 0; i < value.data.size(); ++i) {
       const double y = value.data[i];
       if (!std::isfinite(y)) continue;
-      const double reached = type.is_float ? std::fabs(y) + value.error_at(i) : std::max(y, -1 - y);
+      const double reached = type.is_float ? std::fabs(y) + value.error_at(i) : whole_reach(type, y);
       largest = std::max(largest, std::isnan(reached) ? INFINITY : reached);
     }
     const double own = largest / std::min(type.largest, type.is_float ? INFINITY : kExactIntegers);

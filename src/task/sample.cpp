@@ -79,7 +79,7 @@ double range_share(const Expected& expected, bool may_saturate) {
   double share = 0;
   for (std::size_t i = 0; i < value.data.size(); ++i) {
     const double y = value.data[i];
-    const double reached = type.is_float ? std::fabs(y) + value.error_at(i) : std::max(y, -1 - y);
+    const double reached = type.is_float ? std::fabs(y) + value.error_at(i) : whole_reach(type, y);
     if (std::isnan(reached)) return INFINITY;
     share = std::max(share, reached / type.largest);
   }

@@ -187,6 +187,21 @@ const std::vector<GraphCase>& op_cases() {
        "a = floor_divide(x, z)\nb = remainder(x, z)\nc = fmod(x, z)\ny = bitwise_xor(b, c)",
        "M = 5, N = 33",
        {"a", "y"}},
+      {"bits_of_unsigned_bytes",
+       {"x: M, N; dtype = \"uint8\"", "z: M, 1; dtype = \"uint8\"",
+        "s: N; dtype = \"uint8\"\ngen = { kind = \"uniform\", low = 0, high = 7 }"},
+       "a = bitwise_and(x, z)\nb = bitwise_or(x, value = 200)\nc = bitwise_xor(a, b)\ny = shift_right(c, s)\n"
+       "m = ge(x, value = 128)\nl = max(x, z)\nw = where(m, l, z)",
+       "M = 5, N = 33",
+       {"y", "w"}},
+      {"pixels",
+       {"x: M, N; dtype = \"uint8\""},
+       "f = cast(x, dtype = \"fp32\")\ng = scale(f, by = 1.3)\nh = add_scalar(g, by = -20)\nr = round(h)\n"
+       "y = cast(r, dtype = \"uint8\")\ni = cast(x, dtype = \"int32\")\ns = sum(i, axis = 1)\n"
+       "t = reduce_max(x, axis = 0)\no = sort(x)\nj = full(shape = [1], value = 100, dtype = \"int32\")\nd = "
+       "sub(i, j)\nk = cast(d, dtype = \"uint8\")",
+       "M = 5, N = 67",
+       {"y", "s", "t", "o", "k"}},
       {"exponents", {"x: M, N"}, "e = exponent(x)\ns = exp2(e)\ny = mul(x, s)", "M = 5, N = 33"},
       {"clamp_by_tensors",
        {"x: M, N", "l: N; gen = { kind = \"uniform\", low = -1, high = 0 }",
@@ -261,6 +276,10 @@ const std::vector<GraphCase>& op_cases() {
        "M = 5, K = 33, N = 7"},
       {"int8_matmul",
        {"x: M, K; dtype = \"int8\"", "w: K, N; dtype = \"int8\""},
+       "y = matmul(x, w)",
+       "M = 5, K = 33, N = 7"},
+      {"uint8_matmul",
+       {"x: M, K; dtype = \"uint8\"", "w: K, N; dtype = \"uint8\""},
        "y = matmul(x, w)",
        "M = 5, K = 33, N = 7"},
       {"reduce_max", {"x: M, N"}, "y = reduce_max(x, axis = 1)", "M = 7, N = 31"},

@@ -96,9 +96,9 @@ class Exported(unittest.TestCase):
 
     def test_scalars_may_be_of_any_type(self):
         narrow = [name for name in ("fp8e4m3", "fp8e5m2") if name in _DTYPES]
-        for dtype in ("fp64", "fp16", "bf16", "int8", "int64", "bool", *narrow):
+        for dtype in ("fp64", "fp16", "bf16", "int8", "uint8", "int64", "bool", *narrow):
             kernel = load(self.package(f"scaled_{dtype}", SCALED.replace("DTYPE", dtype)))
-            for alpha in (1, -3) if dtype != "bool" else (1, 0):
+            for alpha in {"bool": (1, 0), "uint8": (1, 200)}.get(dtype, (1, -3)):
                 with self.subTest(dtype=dtype, alpha=alpha):
                     x = torch.randn(16)
                     torch.testing.assert_close(kernel(x, alpha), x * alpha)

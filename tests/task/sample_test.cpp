@@ -255,6 +255,17 @@ double largest_output(const Sample& sample) {
   return largest;
 }
 
+TEST(Sample, UnsignedBytesAreOfTheirWholeRangeAndNeverNegative) {
+  for (const Distribution distribution : all_distributions()) {
+    const Sample sample = *draw("y = transpose(x)", distribution, ", dtype = \"uint8\"");
+    EXPECT_GE(std::ranges::min(sample.expected[0].value.data), 0) << name(distribution);
+    EXPECT_LE(largest_output(sample), 255) << name(distribution);
+    EXPECT_GT(largest_output(sample), 0) << name(distribution);
+  }
+  EXPECT_GT(largest_output(*draw("y = transpose(x)", Distribution::kNormal, ", dtype = \"uint8\"")), 200);
+  EXPECT_EQ(largest_output(*draw("y = transpose(x)", Distribution::kLarge, ", dtype = \"uint8\"")), 255);
+}
+
 TEST(Sample, WholeNumbersUseTheBitsThatSumsAllow) {
   const auto drawn = [](std::string_view graph, const char* dtype, Distribution distribution) {
     return *draw(graph, distribution, std::string(", dtype = \"") + dtype + "\"");

@@ -75,6 +75,10 @@ template <Whole T>
 inline int32_t to_int8(T x) {
   return static_cast<int32_t>(x <= -128 ? -128 : x >= 127 ? 127 : x);
 }
+template <Whole T>
+inline int32_t to_uint8(T x) {
+  return static_cast<int32_t>(x <= 0 ? 0 : x >= 255 ? 255 : x);
+}
 template <Real T>
 inline int32_t to_int32(T x) {
   return x <= T(-0x1p31) ? INT32_MIN : x >= T(0x1p31) ? INT32_MAX : static_cast<int32_t>(x);

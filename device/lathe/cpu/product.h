@@ -20,14 +20,15 @@ struct SingleWords {
   static vector add(vector sum, Word a, vector b) { return sum + a * b; }
 };
 
+template <class Byte>
 struct BytePairs {
-  using Number = int8_t;
+  using Number = Byte;
   using Word = int32_t;
   using Sum = int32_t;
   static constexpr int64_t kNumbers = 2;
   typedef Sum vector __attribute__((vector_size(4 * kLanes), aligned(sizeof(Sum))));
 
-  static Word word(int8_t low, int8_t high) {
+  static Word word(Byte low, Byte high) {
     return static_cast<int32_t>(static_cast<uint32_t>(static_cast<int32_t>(high)) << 16 |
                                 static_cast<uint16_t>(int16_t{low}));
   }
@@ -48,7 +49,11 @@ struct WordsOf {
 };
 template <>
 struct WordsOf<int8_t> {
-  using type = BytePairs;
+  using type = BytePairs<int8_t>;
+};
+template <>
+struct WordsOf<uint8_t> {
+  using type = BytePairs<uint8_t>;
 };
 
 /// Where a matrix's element lies: row * row_step + column * column_step.

@@ -78,6 +78,10 @@ template <Real T>
 inline T to_int8(T x) {
   return x <= T(-128) ? T(-128) : x >= T(127) ? T(127) : trunc(x);
 }
+template <Real T>
+inline T to_uint8(T x) {
+  return x <= T(0) ? T(0) : x >= T(255) ? T(255) : trunc(x);
+}
 /// The bits of an int8 that a float holds. What is shifted by no number of [0, 8) has lost them
 /// all.
 inline float bitwise_and(float a, float b) {

@@ -179,6 +179,7 @@ inline f32v cosh(f32v x) {
 }
 
 /// Truncated, and within the type's range.
+inline f32v to_uint8(f32v x) { return trunc(fast_min(fast_max(x, 0.0f), 255.0f)); }
 inline f32v to_int8(f32v x) { return trunc(fast_min(fast_max(x, -128.0f), 127.0f)); }
 
 /// 1 / sqrt(x), correctly rounded twice.

@@ -107,6 +107,10 @@ __device__ inline T to_int8(T x) {
   return x <= T(-128) ? T(-128) : x >= T(127) ? T(127) : static_cast<T>(static_cast<int>(x));
 }
 template <class T>
+__device__ inline T to_uint8(T x) {
+  return x <= T(0) ? T(0) : x >= T(255) ? T(255) : static_cast<T>(static_cast<int>(x));
+}
+template <class T>
 __device__ inline int32_t to_int32(T x) {
   return x <= -0x1p31 ? -2147483647 - 1 : x >= 0x1p31 - 1 ? 2147483647 : static_cast<int32_t>(x);
 }

@@ -46,6 +46,9 @@ LATHE_UNARY(rsqrt)
 LATHE_UNARY(sigmoid)
 LATHE_UNARY(abs)
 #undef LATHE_UNARY
+__device__ inline f32v to_uint8(const f32v& a) {
+  return each([&](int i) { return lathe::to_uint8(a.v[i]); });
+}
 __device__ inline f32v to_int8(const f32v& a) {
   return each([&](int i) { return lathe::to_int8(a.v[i]); });
 }

@@ -64,6 +64,7 @@ protocol::ArgKind scalar_kind(DType dtype) {
     case DType::kF8E4M3:
     case DType::kF8E5M2:
     case DType::kBool:
+    case DType::kU8:
       break;
   }
   return ArgKind::kScalarBits8;

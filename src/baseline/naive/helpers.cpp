@@ -127,6 +127,9 @@ constexpr std::array kHelpers = {
     Helper{"lathe::to_int8(",
            "template <class T> int32_t to_int8(T x) {\n"
            "  return x <= -128 ? -128 : x >= 127 ? 127 : static_cast<int32_t>(x);\n}"},
+    Helper{"lathe::to_uint8(",
+           "template <class T> int32_t to_uint8(T x) {\n"
+           "  return x <= 0 ? 0 : x >= 255 ? 255 : static_cast<int32_t>(x);\n}"},
     Helper{"lathe::to_int32(",
            "template <class T> int32_t to_int32(T x) {\n"
            "  return x <= -0x1p31 ? INT32_MIN : x >= 0x1p31 - 1 ? INT32_MAX : static_cast<int32_t>(x);\n}"},

@@ -22,7 +22,7 @@ namespace {
 std::size_t element_bytes(const std::string& dtype) {
   if (dtype == "fp64" || dtype == "int64") return 8;
   if (dtype == "fp16" || dtype == "bf16") return 2;
-  if (dtype == "int8" || dtype == "bool" || dtype.starts_with("fp8")) return 1;
+  if (dtype == "int8" || dtype == "uint8" || dtype == "bool" || dtype.starts_with("fp8")) return 1;
   return 4;
 }
 

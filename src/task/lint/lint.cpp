@@ -262,19 +262,23 @@ class Linter {
       const DTypeInfo& type = info(node.type.dtype);
       if (type.is_float) continue;
       const double most = std::min(type.largest, kExactIntegers);
-      double largest = 0;
-      for (const double x : values.at(node.out).data)
-        largest = std::max(largest, std::fabs(x + (x < 0 ? 1 : 0)));
-      if (largest <= most || !out_of_range_.insert(node.out).second) continue;
+      double largest = 0, lowest = 0;
+      for (const double x : values.at(node.out).data) {
+        largest = std::max(largest, x);
+        lowest = std::min(lowest, x);
+      }
+      const bool below = lowest < std::max(type.lowest, -most - 1);
+      if ((largest <= most && !below) || !out_of_range_.insert(node.out).second) continue;
       fatal("whole_numbers",
             fmt::format("{} reaches {:g} on {} inputs, beyond {}: declare inputs with gen = {{ kind = "
                         "\"uniform\", low = ..., high = ... }} that keep it within{}",
-                        node.out, largest, name(distribution),
+                        node.out, below ? lowest : largest, name(distribution),
                         most < type.largest ? "2^53, up to which the reference is exact"
                                             : "what " + std::string(type.name) + " holds",
                         node.type.dtype == DType::kI32
                             ? ", or let wrapping_add and wrapping_mul drop what leaves it"
-                            : ""));
+                        : type.is_unsigned() ? ", or cast to int32 before"
+                                             : ""));
     }
   }
 

@@ -30,7 +30,8 @@ Word word_of(double x) {
 /// The low bits of x as a number of the dtype.
 Word wrapped(Word x, DType dtype) {
   const int above = 64 - bits_of(dtype);
-  return static_cast<Word>(static_cast<std::uint64_t>(x) << above) >> above;
+  const std::uint64_t low = static_cast<std::uint64_t>(x) << above;
+  return info(dtype).is_unsigned() ? static_cast<Word>(low >> above) : static_cast<Word>(low) >> above;
 }
 
 bool is_inside(Word by, DType dtype) { return by >= 0 && by < bits_of(dtype); }
@@ -41,7 +42,8 @@ Word shifted_left(Word x, Word by, DType dtype) {
 }
 
 Word shifted_right(Word x, Word by, DType dtype) {
-  return x >> (is_inside(by, dtype) ? by : bits_of(dtype) - 1);
+  if (is_inside(by, dtype)) return x >> by;
+  return x < 0 ? -1 : 0;
 }
 
 /// As of unsigned numbers: zeros come in from above.
@@ -57,13 +59,14 @@ std::uint64_t product_of_bits(Word a, Word b) {
 }
 
 Word held(Word x, DType dtype) {
-  const auto largest = static_cast<Word>(info(dtype).largest);
-  return std::clamp(x, -largest - 1, largest);
+  return std::clamp(x, word_of(info(dtype).lowest), word_of(info(dtype).largest));
 }
 
 Word count_of_ones(Word x, Word, DType dtype) {
   return std::popcount(static_cast<std::uint64_t>(x) & ~std::uint64_t{0} >> (64 - bits_of(dtype)));
 }
+
+constexpr std::string_view kAlsoUnsigned = "int8, uint8, int32 or int64";
 
 /// An op on bits: of one number, of two, or of one and an attribute.
 struct BitOp {
@@ -75,17 +78,19 @@ struct BitOp {
   Formula textbook;  ///< nullptr for none
   std::string_view dtypes = "int8, int32 or int64";
 
-  bool takes(DType dtype) const { return dtypes.find(info(dtype).name) != dtypes.npos; }
+  bool takes(DType dtype) const {
+    return dtype == DType::kU8 ? dtypes == kAlsoUnsigned : dtypes.find(info(dtype).name) != dtypes.npos;
+  }
   bool shifts() const { return attribute == "by"; }
 };
 
 constexpr BitOp kBitOps[] = {
     {"bitwise_and", "value", [](Word a, Word b, DType) { return a & b; }, "or",
-     [](Word a, Word b, DType) { return a | b; }, nullptr},
+     [](Word a, Word b, DType) { return a | b; }, nullptr, kAlsoUnsigned},
     {"bitwise_or", "value", [](Word a, Word b, DType) { return a | b; }, "and",
-     [](Word a, Word b, DType) { return a & b; }, nullptr},
+     [](Word a, Word b, DType) { return a & b; }, nullptr, kAlsoUnsigned},
     {"bitwise_xor", "value", [](Word a, Word b, DType) { return a ^ b; }, "and",
-     [](Word a, Word b, DType) { return a & b; }, nullptr},
+     [](Word a, Word b, DType) { return a & b; }, nullptr, kAlsoUnsigned},
     {"bitwise_not", "", [](Word a, Word, DType) { return ~a; }, "negated",
      [](Word a, Word, DType dtype) {
        return wrapped(static_cast<Word>(0 - static_cast<std::uint64_t>(a)), dtype);
@@ -95,7 +100,7 @@ constexpr BitOp kBitOps[] = {
      [](Word a, Word b, DType dtype) { return shifted_left(a, b > 0 ? b - 1 : b + 1, dtype); }, nullptr},
     {"shift_right", "by", shifted_right, "off_by_one",
      [](Word a, Word b, DType dtype) { return shifted_right(a, b > 0 ? b - 1 : b + 1, dtype); },
-     shifted_right_logically},
+     shifted_right_logically, kAlsoUnsigned},
     {"popcount", "", count_of_ones, "of_magnitude",
      [](Word a, Word, DType dtype) { return count_of_ones(a < 0 ? -a : a, 0, dtype); }, nullptr,
      "int32 or int64"},
@@ -117,9 +122,10 @@ struct Candidates {
   Word last;
 
   Candidates(double x, double error, DType dtype) {
-    const double reach = reach_to_jump(x, error), largest = info(dtype).largest;
-    first = word_of(std::clamp(std::ceil(x - reach), -largest - 1, largest));
-    last = std::max(first, word_of(std::clamp(std::floor(x + reach), -largest - 1, largest)));
+    const double reach = reach_to_jump(x, error);
+    const double lowest = info(dtype).lowest, largest = info(dtype).largest;
+    first = word_of(std::clamp(std::ceil(x - reach), lowest, largest));
+    last = std::max(first, word_of(std::clamp(std::floor(x + reach), lowest, largest)));
   }
   bool several() const { return last > first; }
   double count() const { return static_cast<double>(last) - static_cast<double>(first) + 1; }
@@ -141,10 +147,12 @@ class Bitwise final : public NamedOp {
                                    : "combine masks with logical_and, logical_or and logical_not");
     }
     if (!op_.takes(x.dtype)) {
-      return invalid(
-          "takes " + std::string(op_.dtypes) + ", got " + describe(x),
-          "convert it with the op 'cast', and drop the copies of the sign with bitwise_and(x, value "
-          "= 255) if it was int8");
+      return invalid("takes " + std::string(op_.dtypes) + ", got " + describe(x),
+                     x.dtype == DType::kU8
+                         ? "convert it with cast(x, dtype = \"int32\"), and drop what is above its bits "
+                           "with bitwise_and(y, value = 255)"
+                         : "convert it with the op 'cast', and drop the copies of the sign with "
+                           "bitwise_and(x, value = 255) if it was int8");
     }
     if (op_.attribute.empty()) return x;
     const std::string attribute(op_.attribute);
@@ -207,14 +215,14 @@ class Bitwise final : public NamedOp {
   }
 
   Status check_constant(std::int64_t value, DType dtype) const {
-    const double least = op_.shifts() ? 0 : -std::min(info(dtype).largest + 1, 0x1p53);
+    const double least = op_.shifts() ? 0 : std::max(info(dtype).lowest, -0x1p53);
     const double most = op_.shifts() ? bits_of(dtype) - 1 : std::min(info(dtype).largest, 0x1p53);
     if (static_cast<double>(value) >= least && static_cast<double>(value) <= most) return Ok{};
     return invalid("attribute '" + std::string(op_.attribute) + "' must be from " +
                        std::to_string(static_cast<std::int64_t>(least)) + " to " +
                        std::to_string(static_cast<std::int64_t>(most)) + " for " +
                        std::string(info(dtype).name),
-                   op_.shifts() ? "" : "write the bits as a signed number");
+                   op_.shifts() || info(dtype).is_unsigned() ? "" : "write the bits as a signed number");
   }
 
   static void apply(Formula f, const OpSite& site, std::span<const Value* const> in, Value& out) {

@@ -8,7 +8,7 @@ namespace {
 std::vector<AttrRule> with_type(std::vector<AttrRule> rules) {
   rules.push_back({"shape", AttrKind::kIntegers, true});
   rules.push_back(
-      {"dtype", AttrKind::kText, false, {"fp64", "fp32", "fp16", "bf16", "int8", "int32", "int64"}});
+      {"dtype", AttrKind::kText, false, {"fp64", "fp32", "fp16", "bf16", "int8", "uint8", "int32", "int64"}});
   return rules;
 }
 
@@ -73,9 +73,9 @@ class Full final : public MoveOp {
                      "choose a wider dtype, and cast what is computed from it");
     }
     const double value = context.attrs.real("value", 0);
-    const bool holds =
-        type.is_float ? std::fabs(value) <= type.largest || std::isinf(value)
-                      : value == std::trunc(value) && value <= type.largest && value >= -type.largest - 1;
+    const bool holds = type.is_float
+                           ? std::fabs(value) <= type.largest || std::isinf(value)
+                           : value == std::trunc(value) && value <= type.largest && value >= type.lowest;
     if (!holds) return invalid("attribute 'value' is no number of " + std::string(type.name));
     return result;
   }

@@ -13,7 +13,7 @@ Result<DType> result_dtype(const InferContext& context) {
   const std::string wanted = context.attrs.text("out_dtype", "");
   if (!wanted.empty()) return parse_dtype(wanted);
   const DType dtype = context.in[0].dtype;
-  return dtype == DType::kI8 ? DType::kI32 : dtype;
+  return dtype == DType::kI8 || dtype == DType::kU8 ? DType::kI32 : dtype;
 }
 
 struct MatmulSizes {

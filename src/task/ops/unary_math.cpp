@@ -248,14 +248,16 @@ struct Square : UnaryDefaults {
 class Cast final : public NamedOp {
  public:
   Cast()
-      : NamedOp({"cast",
-                 OpClass::kElementwise,
-                 1,
-                 1,
-                 {{"dtype",
-                   AttrKind::kText,
-                   true,
-                   {"fp64", "fp32", "fp16", "bf16", "fp8e4m3", "fp8e5m2", "int8", "int32", "int64"}}}}) {}
+      : NamedOp(
+            {"cast",
+             OpClass::kElementwise,
+             1,
+             1,
+             {{"dtype",
+               AttrKind::kText,
+               true,
+               {"fp64", "fp32", "fp16", "bf16", "fp8e4m3", "fp8e5m2", "int8", "uint8", "int32", "int64"}}}}) {
+  }
 
   Result<SymbolicType> infer(const InferContext& context) const override {
     LATHE_TRY(const DType dtype, parse_dtype(context.attrs.text("dtype", "")));
@@ -268,8 +270,7 @@ class Cast final : public NamedOp {
     const DTypeInfo& type = *to(site.attrs);
     if (type.is_float) return;
     const auto whole = [&](double x) {
-      return std::clamp(numerics.textbook ? std::nearbyint(x) : std::trunc(x), -type.largest - 1,
-                        type.largest);
+      return std::clamp(numerics.textbook ? std::nearbyint(x) : std::trunc(x), type.lowest, type.largest);
     };
     for (std::size_t i = 0; i < out.data.size(); ++i) {
       const double x = out.data[i];

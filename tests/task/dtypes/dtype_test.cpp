@@ -134,6 +134,9 @@ TEST(DType, IntegersRoundToEvenAndSaturate) {
   EXPECT_EQ(round_trip(DType::kI8, 300), 127);
   EXPECT_EQ(round_trip(DType::kI8, -300), -128);
   EXPECT_EQ(round_trip(DType::kI8, kNan), 0);
+  EXPECT_EQ(round_trip(DType::kU8, 254.5), 254);
+  EXPECT_EQ(round_trip(DType::kU8, 300), 255);
+  EXPECT_EQ(round_trip(DType::kU8, -3), 0);
   EXPECT_EQ(round_trip(DType::kI32, 1e12), 2147483647);
   EXPECT_EQ(round_trip(DType::kI32, -kInfinity), -2147483648.0);
   EXPECT_EQ(round_trip(DType::kI64, 1e30), 0x1p63);

@@ -167,6 +167,24 @@ TEST(Lint, TakesOutputsOfEightBits) {
   }
 }
 
+/// Bytes without a sign are pictures: computed with in wider types, and never below zero.
+TEST(Lint, TakesUnsignedBytesAndRefusesTheirDifferences) {
+  const auto fatal_of = [](const std::string& graph) {
+    const std::string bytes = ", dtype = \"uint8\" }";
+    return fatal_checks(
+        lint_of(task_of("name = \"bytes\"\ndims = [\"n\"]\ntensor = [{ name = \"x\", shape = [\"n\", \"n\"]" +
+                        bytes + ", { name = \"b\", shape = [\"n\", \"n\"]" + bytes + "]\ngraph = \"\"\"\n" +
+                        graph + "\n\"\"\"\nshape = [{ n = 32 }]\n")));
+  };
+  EXPECT_THAT(fatal_of("p = cast(x, dtype = \"int32\")\nq = cast(b, dtype = \"int32\")\nd = sub(p, q)\n"
+                       "y = cast(d, dtype = \"uint8\")"),
+              IsEmpty());
+  EXPECT_THAT(fatal_of("a = bitwise_xor(x, b)\ny = shift_right(a, by = 2)"), IsEmpty());
+  EXPECT_THAT(fatal_of("y = matmul(x, b)"), IsEmpty()) << "of sums in int32";
+  EXPECT_THAT(fatal_of("y = sub(x, b)"), Contains("whole_numbers"));
+  EXPECT_THAT(fatal_of("y = add(x, b)"), IsEmpty()) << "of halves of the range";
+}
+
 TEST(Lint, RefusesWholeNumbersThatTheReferenceDoesNotHold) {
   const auto report_of = [](const std::string& dtype, const std::string& high) {
     const std::string type =

@@ -157,6 +157,11 @@ std::vector<OpCase> step_cases() {
               using T = decltype(x);
               return std::clamp(std::trunc(x), T(-128), T(127));
             }),
+      unary("cast", attrs({{"dtype", "uint8"}}), Draw{-100, 400},
+            [](auto x) {
+              using T = decltype(x);
+              return std::clamp(std::trunc(x), T(0), T(255));
+            }),
       unary("gt", attrs({{"value", 0.5}}), wide, [](auto x) { return decltype(x)(x > 0.5); }),
       unary("logical_not", {}, wide, [](auto x) { return decltype(x)(x == 0); }),
   };

@@ -48,7 +48,7 @@ void lower_linear(Lowering& to) {
 /// Sums of the operands' own type, or of int32 for bytes.
 bool is_summed_as_it_is(const Lowering& to) {
   const DType from = to.type(to.node().in[0]).dtype, sum = to.node().type.dtype;
-  if (from == DType::kI8) return sum == DType::kI32;
+  if (from == DType::kI8 || from == DType::kU8) return sum == DType::kI32;
   return is_wide(from) || is_wide(sum) ? from == sum : true;
 }
 

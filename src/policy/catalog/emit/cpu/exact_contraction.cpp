@@ -50,7 +50,7 @@ std::string steps_of(const MatrixOperand& operand, const Expr& columns_of_stored
 Status emit_exact_contraction(const Site& site, Program& program) {
   const MatrixProduct of = matrix_product(site);
   const std::string type = c_type(site.graph.type_of(of.b.value).dtype);
-  const bool bytes = type == "int8_t";
+  const bool bytes = type == "int8_t" || type == "uint8_t";
   const std::int64_t word = type == "double" || type == "int64_t" ? 2 : 1;  // in fp32 numbers
   const std::int64_t columns = 2 * site.target.lanes / word;
   const int block = site.knob("rows", {6, 12, 24, 48}, 48);
