@@ -106,7 +106,12 @@ Status read_generator(const TomlTable& tensor, const TaskSpec& spec, TensorDecl&
     return invalid("impossible generator", "scale > 0 and low < high", gen.where());
   }
   if ((out.kind == "index") != is_index || gen.has("limit") != is_index || (gen.has("order") && !is_index)) {
-    return invalid("role \"index\", gen.kind \"index\" and gen.limit go together", {}, gen.where());
+    return invalid("role \"index\", gen.kind \"index\" and gen.limit go together",
+                   is_index
+                       ? "write gen = { kind = \"index\", limit = ... }"
+                       : "write role = \"index\" for a tensor of indices; gen.limit and gen.order are of "
+                         "those alone",
+                   gen.where());
   }
   if (is_index) {
     LATHE_TRY(out.index_limit, gen.expr(*gen.get("limit")));

@@ -140,8 +140,11 @@ Status check_result_name(const RawNode& raw, const TaskSpec& spec) {
                      std::ranges::find(spec.dim_names, raw.out) != spec.dim_names.end() ||
                      (tensor != nullptr && tensor->role != Role::kInOut);
   if (!taken) return Ok{};
+  const bool is_dim = std::ranges::find(spec.dim_names, raw.out) != spec.dim_names.end();
   return invalid(fmt::format("'{}' is declared twice", raw.out),
-                 "only an inout tensor can be written by a node, and only once", raw.where);
+                 is_dim ? "it names a dim: values, tensors and dims share one namespace"
+                        : "only an inout tensor can be written by a node, and only once",
+                 raw.where);
 }
 
 Result<std::vector<SymbolicType>> input_types(const RawNode& raw, const Types& types,
