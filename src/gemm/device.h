@@ -99,8 +99,15 @@ class Device {
   /// device's fault.
   virtual Status verify(const Size& size, Contender kernel, int repeats) = 0;
 
-  /// Measured between two clocks of the GPU over some microseconds.
+  /// Measured between two clocks of the GPU over some microseconds; 0 where these said nothing.
   virtual Result<double> clock_mhz() = 0;
 };
+
+/// 0 for cycles and ns of no clock that a GPU has.
+inline double mhz_of(std::int64_t cycles, std::int64_t ns) {
+  if (cycles <= 0 || ns <= 0) return 0;
+  const double mhz = static_cast<double>(cycles) / static_cast<double>(ns) * 1e3;
+  return mhz >= 10 && mhz <= 10'000 ? mhz : 0;
+}
 
 }  // namespace lathe::gemm

@@ -117,6 +117,15 @@ TEST_F(GemmOnGpu, EveryKnobOfTheLoopsAndTheSumsIsRight) {
   EXPECT_GE(expect_right(cases, 20), 100);
 }
 
+TEST_F(GemmOnGpu, TheClockIsReadAfterItsKernelHasEnded) {
+  for (int i = 0; i < 20; ++i) {
+    const auto mhz = device_->clock_mhz();
+    ASSERT_TRUE(mhz.ok()) << mhz.error().message;
+    EXPECT_GT(*mhz, 100);
+    EXPECT_LT(*mhz, 4000);
+  }
+}
+
 TEST_F(GemmOnGpu, SumsInFp16AreRightAsSuchAndNotAsFp32) {
   std::vector<Case> cases;
   for (const Layout layout : {Layout::kTN, Layout::kNT})

@@ -71,6 +71,15 @@ TEST(GemmResults, TorchsTimesAreFilledIn) {
   EXPECT_FALSE(add_torch_times(rows, "m,n\n", "t.csv").ok());
 }
 
+TEST(GemmResults, OnlyAClockOfAGpuIsOne) {
+  EXPECT_DOUBLE_EQ(mhz_of(59'400, 30'000), 1980);
+  EXPECT_EQ(mhz_of(177'008'617'830'239, 0), 0) << "another check's sum where the clocks should be";
+  EXPECT_EQ(mhz_of(177'008'617'830'239, 1), 0);
+  EXPECT_EQ(mhz_of(59'400, -1), 0);
+  EXPECT_EQ(mhz_of(-5, 30'000), 0);
+  EXPECT_EQ(mhz_of(1, 30'000), 0);
+}
+
 TEST(GemmResults, TheSummaryShowsLossesFirst) {
   const std::string text = summary_of({row({64, 64, 64}, 1000, 2000), row({128, 64, 64}, 4000, 2000)}, 132);
   EXPECT_THAT(text, HasSubstr("| cuBLASLt autotuned | 2 | 1.000 | 50% | 50% |"));

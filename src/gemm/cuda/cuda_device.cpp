@@ -232,13 +232,18 @@ class CudaDevice final : public Device {
     DevicePointer result = small_.at();
     void* arguments[] = {&result};
     LATHE_CHECK_OK(launch_check(clocks_, 1, 1, 1, arguments));
-    LATHE_CHECK_OK(check(driver_.stream_synchronize(stream_), "reading clocks"));
     std::array<std::int64_t, 2> clocks{};
-    LATHE_CHECK_OK(check(driver_.copy_to_host(clocks.data(), result, sizeof clocks), "reading clocks"));
-    return static_cast<double>(clocks[0]) / static_cast<double>(std::max<std::int64_t>(1, clocks[1])) * 1e3;
+    LATHE_CHECK_OK(read_back(clocks.data(), result, sizeof clocks, "reading clocks"));
+    return mhz_of(clocks[0], clocks[1]);
   }
 
  private:
+  /// The stream does not wait for copies, nor these for it.
+  Status read_back(void* to, DevicePointer from, std::size_t bytes, const char* what) {
+    LATHE_CHECK_OK(check(driver_.stream_synchronize(stream_), what));
+    return check(driver_.copy_to_host(to, from, bytes), what);
+  }
+
   Status launch_check(Function function, unsigned x, unsigned y, unsigned threads, void** arguments) {
     LaunchConfig config;
     config.grid[0] = x, config.grid[1] = y, config.block[0] = threads, config.stream = stream_;
@@ -432,8 +437,7 @@ class CudaDevice final : public Device {
     std::uint64_t count = 0;
     LATHE_CHECK_OK(check(driver_.copy_to_device(counter, &count, sizeof count), "checking"));
     LATHE_CHECK_OK(launch_it(counter));
-    LATHE_CHECK_OK(check(driver_.stream_synchronize(stream_), "running a kernel"));
-    LATHE_CHECK_OK(check(driver_.copy_to_host(&count, counter, sizeof count), "checking"));
+    LATHE_CHECK_OK(read_back(&count, counter, sizeof count, "running a kernel"));
     return count;
   }
 
@@ -491,8 +495,7 @@ class CudaDevice final : public Device {
                                    name_of(kernel.plan), size.m, size.n, size.k, i + 1));
     }
     std::vector<std::uint64_t> counters(kCounterBytes / 8);
-    LATHE_CHECK_OK(
-        check(driver_.copy_to_host(counters.data(), workspace_.at(), kCounterBytes), "reading counters"));
+    LATHE_CHECK_OK(read_back(counters.data(), workspace_.at(), kCounterBytes, "reading counters"));
     if (std::any_of(counters.begin(), counters.end(), [](std::uint64_t x) { return x != 0; })) {
       LATHE_CHECK_OK(clear_counters());
       return refused("counters_left", fmt::format("{} at {}x{}x{} leaves counters that are not zero",
