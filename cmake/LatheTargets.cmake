@@ -35,11 +35,11 @@ endfunction()
 add_custom_target(sanitized_parsers)
 add_custom_target(sanitized_threads)
 
-# lathe_test(<name> SOURCES ... DEPS ... [LABELS ...] [ON_GPU]): one GoogleTest program, each case a CTest test.
+# lathe_test(<name> SOURCES ... DEPS ... [LABELS ...] [PROPERTIES ...] [ON_GPU]): one GoogleTest program, each case a CTest test.
 # ON_GPU: it runs kernels where there is a GPU, one case at a time. The labels `parsers` and `threads` make it one of
 # those that run under sanitizers too.
 function(lathe_test name)
-  cmake_parse_arguments(ARG "ON_GPU" "" "SOURCES;DEPS;LABELS" ${ARGN})
+  cmake_parse_arguments(ARG "ON_GPU" "" "SOURCES;DEPS;LABELS;PROPERTIES" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE lathe_warnings ${ARG_DEPS} GTest::gtest GTest::gmock GTest::gtest_main)
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR})
@@ -59,5 +59,5 @@ function(lathe_test name)
     endif()
   endif()
   string(JOIN "+" labels ${labels})  # the discovery keeps one label; ctest -L finds parts of it
-  gtest_discover_tests(${name} PROPERTIES ${lock} LABELS "${labels}" DISCOVERY_TIMEOUT 60)
+  gtest_discover_tests(${name} PROPERTIES ${lock} ${ARG_PROPERTIES} LABELS "${labels}" DISCOVERY_TIMEOUT 60)
 endfunction()

@@ -43,7 +43,8 @@ class Compiler {
     LATHE_TRY(const std::string headers, device_header_folder());
     LATHE_TRY(const std::string cache, default_cache_folder());
     auto compiler = std::make_shared<Compiler>();
-    LATHE_TRY(compiler->toolchain_, cuda::Toolchain::create({runner, headers, cache, arch}));
+    LATHE_TRY(compiler->toolchain_,
+              cuda::Toolchain::create({runner, headers, cache, arch, kBuildTimeoutSeconds}));
     if (auto disassembler = cuda::Disassembler::open(runner, cache); disassembler.ok())
       compiler->disassembler_ = *std::move(disassembler);
     return compiler;
@@ -53,7 +54,8 @@ class Compiler {
   Result<gemm::Build> build(const std::string& source, gemm::Inspect inspect) {
     LATHE_TRY(const BuildResult built, toolchain_->build(source, stop_token()));
     if (!built.ok)
-      return Error{ErrorCode::kInternal, "a kernel of Lathe's own does not compile: " + built.facts.log};
+      return Error{ErrorCode::kInternal, fmt::format("a kernel of Lathe's own does not compile: {} {}",
+                                                     built.reason, built.facts.log)};
     gemm::Build result{built.artifact.bytes, built.facts.facts};
     if (!disassembler_ || inspect == gemm::Inspect::kNo) return result;
     LATHE_TRY(const std::string sass, disassembler_->run(result.cubin));
@@ -67,6 +69,8 @@ class Compiler {
   }
 
  private:
+  static constexpr double kBuildTimeoutSeconds = 300;  ///< on a machine that is busy with other kernels
+
   std::unique_ptr<cuda::Toolchain> toolchain_;
   std::unique_ptr<cuda::Disassembler> disassembler_;
 };

@@ -1,5 +1,6 @@
 #include "backend/cuda/broker/disassembler.h"
 
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -16,8 +17,9 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kName = "nvdisasm";
-constexpr const char* kInTriton = "triton/backends/nvidia/bin/nvdisasm";
-constexpr double kTimeoutSeconds = 10;
+/// In PyPI's nvidia-cuda-nvdisasm and triton.
+constexpr const char* kInPackages[] = {"nvidia/cu13/bin/nvdisasm", "triton/backends/nvidia/bin/nvdisasm"};
+constexpr double kTimeoutSeconds = 60;  // on a machine that is busy with other kernels
 constexpr std::size_t kMaxCubinBytes = 4u << 20;
 
 bool can_run(const fs::path& program) { return ::access(program.c_str(), X_OK) == 0; }
@@ -39,7 +41,8 @@ fs::path in_python(const fs::path& folder) {
          python.increment(code)) {
       if (!python->path().filename().string().starts_with("python3")) continue;
       for (const char* packages : {"site-packages", "dist-packages"})
-        if (const fs::path program = python->path() / packages / kInTriton; can_run(program)) return program;
+        for (const char* place : kInPackages)
+          if (const fs::path program = python->path() / packages / place; can_run(program)) return program;
     }
   return {};
 }
@@ -66,7 +69,7 @@ Result<std::unique_ptr<Disassembler>> Disassembler::open(const std::string& runn
   const std::string program = find_disassembler();
   if (program.empty())
     return Error{ErrorCode::kUnavailable, "no nvdisasm: the instruction mix is unknown",
-                 "install the CUDA toolkit's binary utilities, or triton"};
+                 "install the CUDA toolkit's binary utilities, or PyPI's nvidia-cuda-nvdisasm"};
   LATHE_TRY(const std::string bytes, read_file(program));
   LATHE_TRY(const ObjectCache cache, ObjectCache::open(cache_folder));
   LATHE_TRY(const std::string folder,
@@ -84,6 +87,8 @@ Result<std::string> Disassembler::run(const std::string& cubin) {
   if (cubin.size() > kMaxCubinBytes)
     return Error{ErrorCode::kUnavailable, "the cubin is too large to disassemble"};
   LATHE_TRY(CompiledObject text, workers_.run({cubin, {}, kTimeoutSeconds}, {}));
+  if (text.reply.timed_out)
+    return Error{ErrorCode::kUnavailable, fmt::format("nvdisasm took more than {:.0f} s", kTimeoutSeconds)};
   if (!text.reply.ok)
     return Error{ErrorCode::kUnavailable, "nvdisasm failed: " + text.reply.log.substr(0, 200)};
   return std::move(text.bytes);

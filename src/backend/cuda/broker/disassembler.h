@@ -7,8 +7,8 @@
 
 namespace lathe::cuda {
 
-/// NVIDIA's nvdisasm, from the PATH, the CUDA toolkit or an installed triton. It runs in a jail,
-/// because cubins are compiled from untrusted sources.
+/// NVIDIA's nvdisasm, from the PATH, the CUDA toolkit, or PyPI's nvidia-cuda-nvdisasm or triton
+/// where installed. It runs in a jail, because cubins are compiled from untrusted sources.
 class Disassembler {
  public:
   /// kUnavailable if there is none. Copies the program to the cache, where the jail can read it.
