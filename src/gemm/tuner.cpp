@@ -66,6 +66,8 @@ double fact(const Build& build, const char* name) {
 
 }  // namespace
 
+constexpr const char* kSumsInFp16 = "the tensor cores sum in fp16";
+
 std::string objection_to(const Build& build, const Plan& plan) {
   if (fact(build, "spill_bytes") > 0 || fact(build, "stack_bytes") > 0) return "registers are spilled";
   if (fact(build, "wgmma_serialised") > 0) return "the products of wgmma wait for one another";
@@ -73,9 +75,13 @@ std::string objection_to(const Build& build, const Plan& plan) {
   if (!build.facts.contains("instructions")) return {};
   if (plan.half_sums)
     return fact(build, "hgmma_f16") > 0 ? "" : "there are no tensor-core products with fp16 sums";
-  if (fact(build, "hmma_f16") + fact(build, "hgmma_f16") > 0) return "the tensor cores sum in fp16";
+  if (fact(build, "hmma_f16") + fact(build, "hgmma_f16") > 0) return kSumsInFp16;
   const char* const products = plan.skeleton == Skeleton::kWgmma ? "hgmma_f32" : "hmma_f32";
   return fact(build, products) > 0 ? "" : "there are no tensor-core products with fp32 sums";
+}
+
+std::string reason_of(const std::string& objection) {
+  return objection == kSumsInFp16 ? "tampered" : "wrong_code";
 }
 
 int distance(const Plan& a, const Plan& b) {
@@ -120,7 +126,7 @@ Status Tuner::load(const std::vector<Plan>& plans) {
     }
     if (objection.empty()) continue;
     ++report_.kernels_refused;
-    LATHE_CHECK_OK(journal_.add_bad(name, objection));
+    LATHE_CHECK_OK(journal_.add_bad(name, reason_of(objection) + ": " + objection));
   }
   return Ok{};
 }
@@ -300,7 +306,7 @@ Status Tuner::verify(const Size& size, Entrant& one, int repeats) {
   const Stopwatch watch(report_.verified_seconds);
   LATHE_TRY(const Build inspected, one.inspected.get());
   if (const std::string why = objection_to(inspected, one.plan); !why.empty())
-    return refused("wrong_code", one.name + ": " + why);
+    return refused(reason_of(why), reason_of(why) + ": " + one.name + ": " + why);
   return device_.verify(size, one.id, repeats);
 }
 

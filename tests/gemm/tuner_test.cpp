@@ -179,6 +179,9 @@ TEST_F(GemmTuner, UsesNoKernelThatSpillsOrSumsInFp16) {
   ASSERT_TRUE(report.ok());
   EXPECT_GT(report->kernels_refused, 0);
   EXPECT_THAT(journal().choice(kSize)->kernel, testing::StartsWith("mma_"));
+  const std::string text = read_file(path_).value();
+  EXPECT_THAT(text, HasSubstr("tampered: the tensor cores sum in fp16"));
+  EXPECT_THAT(text, HasSubstr("wrong_code: registers are spilled"));
 }
 
 TEST_F(GemmTuner, EachLayoutAndAccumulatorHasAJournalOfItsOwn) {
