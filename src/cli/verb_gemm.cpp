@@ -29,7 +29,7 @@ struct GemmOptions {
   std::string journal = "gemm.jsonl", sizes = "all", out, plot, summary, torch;
   std::string layout = "tn", accumulate = "fp32";
   std::vector<std::string> journals, learned;
-  int device = 0, sm_count = 132;
+  int device = 0, sm_count = 132, ranked = 0;
   gemm::TuneOptions tune;
   gemm::BenchOptions bench;
   bool warm_only = false;
@@ -163,7 +163,10 @@ Result<int> export_gemm(const GemmOptions& given) {
 
 Result<int> explain_gemm(const GemmOptions& given) {
   LATHE_TRY(const gemm::Journal journal, open_tuned(given.journal));
-  print_block("", gemm::explain(journal, given.sm_count));
+  if (given.ranked > 0)
+    print_block("", gemm::ranking(journal, given.sm_count, static_cast<std::size_t>(given.ranked)));
+  else
+    print_block("", gemm::explain(journal, given.sm_count));
   return static_cast<int>(kSuccess);
 }
 
@@ -268,6 +271,10 @@ void add_gemm(CLI::App& app, Run& run) {
     explain_verb
         ->add_option("--sm-count", options->sm_count,
                      "Multiprocessors of the GPU that was tuned (default: 132)")
+        ->check(one_or_more());
+    explain_verb
+        ->add_option("--ranked", options->ranked,
+                     "Print instead so many kernels of each size in the model's order, as CSV")
         ->check(one_or_more());
     set_action(*explain_verb, options, run, explain_gemm);
   }

@@ -8,6 +8,7 @@
 #include <map>
 
 #include "base/statistics.h"
+#include "gemm/catalogue.h"
 #include "gemm/sizes.h"
 
 namespace lathe::gemm {
@@ -135,6 +136,21 @@ std::string model_errors(const Journal& journal, int sm_count) {
 }
 
 }  // namespace
+
+std::string ranking(const Journal& journal, int sm_count, std::size_t count) {
+  std::string text = "m,n,k,list,rank,kernel\n";
+  for (const Choice& choice : journal.choices()) {
+    const Problem problem = problem_of(journal.track(), choice.size);
+    const auto add = [&](const char* list, const std::vector<Plan>& plans) {
+      for (std::size_t i = 0; i < std::min(count, plans.size()); ++i)
+        text += fmt::format("{},{},{},{},{},{}\n", choice.size.m, choice.size.n, choice.size.k, list, i + 1,
+                            name_of(plans[i]));
+    };
+    add("ranked", ranked_plans(problem, sm_count));
+    add("shortlist", shortlist(problem, sm_count, count));
+  }
+  return text;
+}
 
 std::string explain(const Journal& journal, int sm_count) {
   const std::vector<Winner> winners = winners_of(journal);

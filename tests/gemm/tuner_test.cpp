@@ -1,5 +1,6 @@
 #include "gemm/tuner.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <unistd.h>
 
@@ -254,6 +255,15 @@ TEST_F(GemmTuner, ExplainsWhatItFound) {
   EXPECT_THAT(text, HasSubstr("| E | "));
   EXPECT_THAT(text, HasSubstr("| blocks that share K | "));
   EXPECT_THAT(text, HasSubstr("| wgmma | "));
+
+  const std::string order = ranking(journal(), 132, 3);
+  EXPECT_THAT(order, testing::StartsWith("m,n,k,list,rank,kernel\n"));
+  const Size first = journal().choices()[0].size;
+  const Plan best = ranked_plans({Layout::kTN, first.m, first.n, first.k}, 132)[0];
+  EXPECT_THAT(order,
+              HasSubstr(fmt::format("{},{},{},ranked,1,{}\n", first.m, first.n, first.k, name_of(best))));
+  EXPECT_THAT(order, HasSubstr(",shortlist,3,"));
+  EXPECT_THAT(order, testing::Not(HasSubstr(",4,")));
 }
 
 }  // namespace
