@@ -6,6 +6,7 @@ import os
 from typing import TYPE_CHECKING, Union
 
 from .client import AsyncClient, Client, LatheError
+from .progress import ProgressBar
 from .records import Evaluation, Graded, Interval, Scoring, Submission, Verdict
 from .service import LocalService, program
 
@@ -21,6 +22,7 @@ __all__ = [
     "Interval",
     "LatheError",
     "LocalService",
+    "ProgressBar",
     "Scoring",
     "Submission",
     "Verdict",

@@ -13,6 +13,7 @@ from typing import Any, Awaitable, Callable, Generator, Mapping, Optional, Seque
 
 import httpx
 
+from .progress import ProgressBar
 from .records import Evaluation, Graded, Scoring, Submission, Task, Verdict
 
 DEFAULT_URL = "http://127.0.0.1:8320"
@@ -24,8 +25,8 @@ _BAD_CANDIDATE = "bad_candidate"  # the reason of a verdict on a text that is no
 _OUTDATED = "the gym has been updated since: submit it again"  # what an older version was asked has failed so
 _TRANSIENT = frozenset({429, 502, 503, 504})
 
-Progress = Callable[[int, int], None]
-"""Called with how many evaluations are done, and of how many."""
+Progress = Union[Callable[[int, int], None], bool, None]
+"""Called with how many evaluations are done, and of how many; True is a bar on standard error."""
 
 Value = TypeVar("Value")
 
@@ -170,15 +171,21 @@ def _wait(id: str, seconds: Optional[float]) -> Exchange[Evaluation]:
 
 
 def _evaluate(
-    submissions: Sequence[Submission], tries: int, progress: Optional[Progress], reward: str = ""
+    submissions: Sequence[Submission], tries: int, progress: Progress, reward: str = ""
 ) -> Exchange[list[Evaluation]]:
-    all_taken = yield from _submit_each(submissions, reward)
-    done: list[Evaluation] = []
-    for submission, taken in zip(submissions, all_taken):
-        done.append((yield from _answer_to(submission, taken, tries)))
-        if progress:
-            progress(len(done), len(submissions))
-    return done
+    bar = ProgressBar() if progress is True else None
+    tell = bar if progress is True else progress
+    try:
+        all_taken = yield from _submit_each(submissions, reward)
+        done: list[Evaluation] = []
+        for submission, taken in zip(submissions, all_taken):
+            done.append((yield from _answer_to(submission, taken, tries)))
+            if tell:
+                tell(len(done), len(submissions))
+        return done
+    finally:
+        if bar:
+            bar.close()
 
 
 def _answer_to(submission: Submission, taken: _Taken, tries: int) -> Exchange[Evaluation]:
@@ -211,7 +218,7 @@ _WITHOUT_VERDICT = {
 
 
 def _grade(
-    submissions: Sequence[Submission], scoring: Scoring, tries: int, progress: Optional[Progress]
+    submissions: Sequence[Submission], scoring: Scoring, tries: int, progress: Progress
 ) -> Exchange[list[Graded]]:
     evaluations = yield from _evaluate(
         [replace(submission, depth=scoring.depth) for submission in submissions], tries, progress, scoring.reward
@@ -349,7 +356,7 @@ class Client:
         return self._run(_evaluate_one(Submission(task, candidate, **more), tries))
 
     def evaluate_all(
-        self, submissions: Sequence[Submission], *, tries: int = 3, progress: Optional[Progress] = None
+        self, submissions: Sequence[Submission], *, tries: int = 3, progress: Progress = None
     ) -> list[Evaluation]:
         """The answers in the order of the submissions. One that the service does not take is `refused`, and keeps
         no other."""
@@ -361,7 +368,7 @@ class Client:
         scoring: Scoring = Scoring(),
         *,
         tries: int = 3,
-        progress: Optional[Progress] = None,
+        progress: Progress = None,
     ) -> list[Graded]:
         """Rewards and feedback in the order of the submissions; their depth is the scoring's."""
         return self._run(_grade(submissions, scoring, tries, progress))
@@ -393,6 +400,8 @@ class Client:
         except StopIteration as end:
             value: Value = end.value
             return value
+        finally:
+            exchange.close()
 
     def _answer(self, call: _Call) -> dict[str, Any]:
         attempts = _Attempts(self._settings)
@@ -431,7 +440,7 @@ class AsyncClient:
         return self._run(_evaluate_one(Submission(task, candidate, **more), tries))
 
     def evaluate_all(
-        self, submissions: Sequence[Submission], *, tries: int = 3, progress: Optional[Progress] = None
+        self, submissions: Sequence[Submission], *, tries: int = 3, progress: Progress = None
     ) -> Awaitable[list[Evaluation]]:
         return self._run(_evaluate(submissions, tries, progress))
 
@@ -441,7 +450,7 @@ class AsyncClient:
         scoring: Scoring = Scoring(),
         *,
         tries: int = 3,
-        progress: Optional[Progress] = None,
+        progress: Progress = None,
     ) -> Awaitable[list[Graded]]:
         return self._run(_grade(submissions, scoring, tries, progress))
 
@@ -468,6 +477,8 @@ class AsyncClient:
         except StopIteration as end:
             value: Value = end.value
             return value
+        finally:
+            exchange.close()
 
     async def _answer(self, call: _Call) -> dict[str, Any]:
         attempts = _Attempts(self._settings)

@@ -1,7 +1,9 @@
 """The Python clients against real services: workers that only sleep where many answers count, and one real gym."""
 
 import asyncio
+import contextlib
 import http.server
+import io
 import json
 import signal
 import socket
@@ -11,12 +13,13 @@ import tempfile
 import threading
 import time
 import unittest
+import unittest.mock
 from pathlib import Path
 
 import httpx
 from common import FAKE_WORKER, MODULE_TASK, RIGHT, TASK, WRONG, fake_service
 from lathe_gym import client as clients
-from lathe_gym import AsyncClient, Client, LatheError, LocalService, Scoring, Submission, program
+from lathe_gym import AsyncClient, Client, LatheError, LocalService, ProgressBar, Scoring, Submission, program
 from lathe_gym.env import Episode, opening
 from lathe_gym.env.verl import MachineFailed, compute_score
 
@@ -28,6 +31,63 @@ def free_port() -> int:
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
         return one.getsockname()[1]
+
+
+class Terminal(io.StringIO):
+    """Of what is written to a line, what stands behind its last carriage return is seen."""
+
+    def isatty(self) -> bool:
+        return True
+
+    def lines(self) -> "list[str]":
+        return [line.split("\r")[-1].replace("\x1b[K", "") for line in self.getvalue().split("\n")]
+
+
+class Progress(unittest.TestCase):
+    def test_is_one_line_that_ends_with_all(self):
+        terminal = Terminal()
+        bar = ProgressBar(terminal)
+        for done in range(1, 1001):
+            bar(done, 1000)
+        self.assertRegex(terminal.lines()[0], r"^1000/1000 \[#{10,40}\] 0:\d\d$")
+        self.assertEqual(terminal.lines()[1:], [""])
+        self.assertLess(terminal.getvalue().count("\r"), 500)
+
+    def test_says_how_long_the_rest_takes(self):
+        with unittest.mock.patch.dict("os.environ", {"COLUMNS": "80"}):
+            self.assertEqual(ProgressBar._line(25, 100, 30), f" 25/100 [{'#' * 10}{'.' * 30}] 0:30, 1:30 left")
+            self.assertEqual(ProgressBar._line(0, 0, 3600), f"0/0 [{'.' * 40}] 1:00:00")
+        with unittest.mock.patch.dict("os.environ", {"COLUMNS": "12"}):
+            self.assertEqual(ProgressBar._line(25, 100, 30), " 25/100 0:3")
+
+    def test_is_nothing_where_nobody_watches(self):
+        file = io.StringIO()
+        ProgressBar(file)(1, 1)
+        self.assertEqual(file.getvalue(), "")
+
+    def test_ends_its_line_where_the_answers_end_early(self):
+        with contextlib.redirect_stderr(Terminal()) as terminal:
+            exchange = clients._evaluate(submissions(2), tries=1, progress=True)
+            next(exchange)
+            exchange.send({"items": [{"id": "a"}, {"id": "b"}]})
+            exchange.send({"id": "a", "state": "failed", "error": "no such op"})
+            exchange.close()
+        self.assertIn("1/2 [", terminal.lines()[0])
+        self.assertEqual(terminal.lines()[1:], [""])
+
+    def test_of_a_client(self):
+        with fake_service() as service, Client(service.url) as client:
+            with contextlib.redirect_stderr(Terminal()) as terminal:
+                client.evaluate_all(submissions(3), progress=True)
+            self.assertIn("3/3 [", terminal.lines()[0])
+            with contextlib.redirect_stderr(io.StringIO()) as file:
+                client.evaluate_all(submissions(3), progress=True)
+            self.assertEqual(file.getvalue(), "")
+            impatient = Client(service.url, patience_seconds=0)
+            with contextlib.redirect_stderr(Terminal()) as terminal, impatient as client:
+                broken = [*submissions(1), Submission(TASK, "text", depth="no depth")]
+                client.evaluate_all(broken, progress=True)
+            self.assertIn("2/2 [", terminal.lines()[0])
 
 
 class Exchanges(unittest.TestCase):
