@@ -47,6 +47,10 @@ std::string label(const char* name, const std::string& value) {
   return fmt::format("{}=\"{}\"", name, escaped);
 }
 
+std::string device_labels(const WorkerState& worker) {
+  return label("worker", worker.name) + "," + label("device", worker.device_name);
+}
+
 }  // namespace
 
 std::string metrics_text(const ServiceCounts& counts, int quarantined_workers) {
@@ -86,8 +90,19 @@ std::string metrics_text(const ServiceCounts& counts, int quarantined_workers) {
   for (const WorkerState& worker : counts.workers) page.value(worker.in_hand, label("worker", worker.name));
   page.family("lathe_device_busy_share", "gauge",
               "Share of the last heartbeat's time in which the device computed.");
+  for (const WorkerState& worker : counts.workers) page.value(worker.busy_share, device_labels(worker));
+  page.family("lathe_device_clock_mhz", "gauge",
+              "The device's clock while the worker timed a candidate last, where the device tells it.");
   for (const WorkerState& worker : counts.workers)
-    page.value(worker.busy_share, label("worker", worker.name) + "," + label("device", worker.device_name));
+    if (const auto clock = worker.device_state.find("clock_mhz"); clock != worker.device_state.end())
+      page.value(clock->second, device_labels(worker));
+  page.family("lathe_device_throttled_share", "gauge",
+              "Share of that time in which the device slowed itself down, by reason; none: it did not.");
+  constexpr std::string_view kThrottled = "throttled.";
+  for (const WorkerState& worker : counts.workers)
+    for (const auto& [name, share] : worker.device_state)
+      if (name.starts_with(kThrottled))
+        page.value(share, device_labels(worker) + "," + label("reason", name.substr(kThrottled.size())));
   return page.take();
 }
 

@@ -61,6 +61,7 @@ struct Worker {
   double busy_seconds = 0;
   double busy_share = 0;
   std::int64_t beat_ns = 0;
+  std::map<std::string, double> device_state = {};  ///< while it timed last
 };
 
 struct Waiter {
@@ -659,8 +660,8 @@ class TheService final : public Service {
     LATHE_TRY(now.queue, shared_ ? shared_->counts() : queue_.counts());
     LATHE_TRY(now.unfinished_requests, ledger_.unfinished());
     for (const auto& [name, worker] : workers_)
-      now.workers.push_back(
-          {name, worker.hello.device_name, static_cast<int>(worker.in_hand.size()), worker.busy_share});
+      now.workers.push_back({name, worker.hello.device_name, static_cast<int>(worker.in_hand.size()),
+                             worker.busy_share, worker.device_state});
     now.ready = (!workers_.empty() || shared_) && last_write_worked_ && last_exchange_worked_ && !draining_;
     return now;
   }
@@ -768,6 +769,8 @@ class TheService final : public Service {
               return;
             }
             worker->second.in_hand.erase(work->answer.lease);
+            if (work->answer.verdict && !work->answer.verdict->profile.empty())
+              worker->second.device_state = work->answer.verdict->profile;
             if (!work->at) return give_up(work->name, work->id, work->answer);
             const Conclusion& conclusion = written.changes.ends[*work->at].conclusion;
             const LedgerOutcome::Ended& ended = written.outcome->ends[*work->at];

@@ -64,6 +64,9 @@ struct WorkerState {
   std::string device_name;
   int in_hand = 0;
   double busy_share = 0;  ///< share of recent time that the device was busy
+  /// What its last timed verdict says of the device meanwhile: "clock_mhz", "throttled.<reason>",
+  /// ...
+  std::map<std::string, double> device_state = {};
 };
 
 /// What /metrics and /v1/device show of the service.

@@ -366,6 +366,26 @@ TEST_F(ApiTest, MetricsAreRealNumbers) {
   EXPECT_THAT(text, HasSubstr("lathe_stage_seconds_count{stage=\"total\"} 1\n"));
 }
 
+TEST_F(ApiTest, MetricsHaveTheClocksOfDevicesThatTellThem) {
+  HttpClient client(port());
+  const auto page = [&] { return client.get("/metrics")->body; };
+  EXPECT_THAT(page(), testing::Not(HasSubstr("lathe_device_clock_mhz{"))) << "it has timed nothing yet";
+  judge_ = [](const WorkOrder& order) {
+    auto verdict = pass_unless_told_to_wait(order);
+    if (order.candidate == "slowed") verdict->profile = {{"clock_mhz", 1410}, {"throttled.thermal", 0.25}};
+    if (order.candidate == "fast") verdict->profile = {{"clock_mhz", 1980}, {"power_w", 300}};
+    return verdict;
+  };
+  (void)client.post("/v1/evaluations?wait=10", submission("slowed"));
+  (void)client.post("/v1/evaluations?wait=10", submission("not timed"));
+  const std::string device = "{worker=\"w\",device=\"fake\"";
+  EXPECT_THAT(page(), HasSubstr("lathe_device_clock_mhz" + device + "} 1410\n"));
+  EXPECT_THAT(page(), HasSubstr("lathe_device_throttled_share" + device + ",reason=\"thermal\"} 0.25\n"));
+  (void)client.post("/v1/evaluations?wait=10", submission("fast"));
+  EXPECT_THAT(page(), HasSubstr("lathe_device_clock_mhz" + device + "} 1980\n"));
+  EXPECT_THAT(page(), testing::Not(HasSubstr("lathe_device_throttled_share{")));
+}
+
 TEST_F(ApiTest, OversizedSlowAndBrokenRequestsAreCutOff) {
   start({.header_bytes = 2000, .body_bytes = 5000, .header_seconds = 0.5, .body_seconds = 0.5});
   HttpClient client(port());
