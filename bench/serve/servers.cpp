@@ -66,11 +66,13 @@ int free_port() {
   return ntohs(address.sin_port);
 }
 
-Result<RedisServer> RedisServer::start(const std::string& folder, bool append_only, std::string password) {
+Result<RedisServer> RedisServer::start(const std::string& folder, bool append_only, std::string password,
+                                       std::string address) {
   RedisServer server;
   server.folder_ = folder;
   server.append_only_ = append_only;
   server.password_ = std::move(password);
+  server.address_ = std::move(address);
   server.port_ = free_port();
   LATHE_CHECK_OK(make_directories(folder));
   LATHE_CHECK_OK(server.restart());
@@ -79,7 +81,7 @@ Result<RedisServer> RedisServer::start(const std::string& folder, bool append_on
 
 Status RedisServer::restart() {
   Command command{
-      .argv = {"redis-server", "--port", std::to_string(port_), "--bind", "127.0.0.1", "--dir", folder_,
+      .argv = {"redis-server", "--port", std::to_string(port_), "--bind", address_, "--dir", folder_,
                "--save", "", "--appendonly", append_only_ ? "yes" : "no", "--logfile", "redis.log"},
       .own_group = true};
   if (!password_.empty()) command.argv.insert(command.argv.end(), {"--requirepass", password_});
@@ -94,14 +96,15 @@ Status RedisServer::restart() {
   return is_up ? Status(Ok{}) : Error{ErrorCode::kUnavailable, "redis-server does not start in " + folder_};
 }
 
-std::string RedisServer::url() const {
-  return fmt::format("redis://{}127.0.0.1:{}", password_.empty() ? "" : ":" + password_ + "@", port_);
+std::string RedisServer::url(const std::string& address, int port) const {
+  return fmt::format("redis://{}{}:{}", password_.empty() ? "" : ":" + password_ + "@", address, port);
 }
 
-Result<PostgresServer> PostgresServer::start(const std::string& folder) {
+Result<PostgresServer> PostgresServer::start(const std::string& folder, std::string address) {
   LATHE_TRY(const std::string programs, postgres_programs());
   PostgresServer server;
   server.folder_ = folder;
+  server.address_ = std::move(address);
   server.port_ = free_port();
   LATHE_CHECK_OK(make_directories(folder));
   if (::geteuid() == 0) {
@@ -109,11 +112,13 @@ Result<PostgresServer> PostgresServer::start(const std::string& folder) {
     if (!user || ::chown(folder.c_str(), user->pw_uid, user->pw_gid) != 0)
       return Error{ErrorCode::kUnavailable, "there is no user nobody, as whom PostgreSQL could run"};
   }
-  const Command make{.argv = as_nobody({"sh", "-c",
-                                        fmt::format("umask 077; cd '{0}' && printf %s '{1}' >password && "
-                                                    "'{2}/initdb' -D '{0}/data' -U lathe -A scram-sha-256 "
-                                                    "--pwfile=password --no-sync -E UTF8 --locale=C",
-                                                    folder, kPassword, programs)})};
+  const Command make{
+      .argv = as_nobody({"sh", "-c",
+                         fmt::format("umask 077; cd '{0}' && printf %s '{1}' >password && "
+                                     "'{2}/initdb' -D '{0}/data' -U lathe -A scram-sha-256 "
+                                     "--pwfile=password --no-sync -E UTF8 --locale=C && "
+                                     "echo 'host all all samenet scram-sha-256' >>data/pg_hba.conf",
+                                     folder, kPassword, programs)})};
   LATHE_TRY(const Completed made, run_command(make, "", 120));
   if (!made.status.ok()) return Error{ErrorCode::kUnavailable, "initdb: " + made.errors};
   LATHE_CHECK_OK(server.restart());
@@ -126,9 +131,9 @@ Status PostgresServer::restart() {
       .argv = as_nobody(
           {"sh", "-c",
            fmt::format("cd '{0}' && rm -f data/postmaster.pid && exec '{1}/postgres' -D '{0}/data' -p {2} "
-                       "-c listen_addresses=127.0.0.1 -c unix_socket_directories= "
+                       "-c listen_addresses={3} -c unix_socket_directories= "
                        "-c shared_buffers=128MB -c max_wal_size=4GB >>log 2>&1",
-                       folder_, programs, port_)}),
+                       folder_, programs, port_, address_)}),
       .own_group = true};
   process_.reset();
   const bool is_up = soon(60, [&] {
@@ -151,8 +156,8 @@ void PostgresServer::kill() {
   for (pid_t pid = 0; pids >> pid;) ::kill(pid, SIGKILL);
 }
 
-std::string PostgresServer::url(const std::string& database) const {
-  return fmt::format("postgres://lathe:p%40ss%2Fword@127.0.0.1:{}/{}", port_, database);
+std::string PostgresServer::url(const std::string& database, const std::string& address, int port) const {
+  return fmt::format("postgres://lathe:p%40ss%2Fword@{}:{}/{}", address, port, database);
 }
 
 Status PostgresServer::create_database(const std::string& name) {
