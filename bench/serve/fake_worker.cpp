@@ -1,3 +1,4 @@
+#include <fcntl.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -6,6 +7,7 @@
 #include <condition_variable>
 #include <cstdlib>
 #include <deque>
+#include <iterator>
 #include <list>
 #include <thread>
 
@@ -32,10 +34,48 @@ double number_in(const std::string& text, const std::string& name) {
   return at == std::string::npos ? 0 : std::atof(text.c_str() + at + name.size() + 1);
 }
 
+/// A text with "kill=STAGE:worker" or "kill=STAGE:parent" kills this process, or whoever started
+/// it, when its evaluation is in that stage: once in all, of which a file is left.
+class Killer {
+ public:
+  explicit Killer(const char* folder) : folder_(folder ? folder : "") {}
+
+  void reach(const EvaluationRequest& request, const std::string& stage) const {
+    if (is_due(request, stage + ":worker")) ::kill(::getpid(), SIGKILL);
+    if (is_due(request, stage + ":parent")) ::kill(parent_, SIGKILL);
+  }
+  /// The same some time later, in the middle of what follows.
+  void reach_soon(const EvaluationRequest& request, const std::string& stage, double seconds) const {
+    const bool worker = is_due(request, stage + ":worker");
+    if (!worker && !is_due(request, stage + ":parent")) return;
+    std::thread([victim = worker ? ::getpid() : parent_, seconds] {
+      std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
+      ::kill(victim, SIGKILL);
+    }).detach();
+  }
+
+ private:
+  bool is_due(const EvaluationRequest& request, const std::string& what) const {
+    if (folder_.empty() || request.text.find("kill=" + what + " ") == std::string::npos) return false;
+    const std::string mark = folder_ + "/" + what + "." + digest_of(request.text).short_hex();
+    const int file = ::open(mark.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (file >= 0) ::close(file);
+    return file >= 0;
+  }
+  const std::string folder_;
+  const pid_t parent_ = ::getppid();  // once it has ended another process would be
+};
+
+std::string version_here() {
+  const char* const version = std::getenv("LATHE_FAKE_GYM_VERSION");
+  return version ? version : kGymVersion;
+}
+
 class FakeEvaluator final : public Evaluator {
  public:
   Result<Ticket> submit(EvaluationRequest request) override {
     const std::string& text = request.text;
+    killer_.reach(request, "leased");
     if (text.find("fault") != std::string::npos) std::abort();
     if (text.find("exhaust") != std::string::npos || rng_.chance(death_)) ::kill(::getpid(), SIGKILL);
     if (text.find("stop_worker") != std::string::npos) ::kill(::getpid(), SIGSTOP);
@@ -43,8 +83,9 @@ class FakeEvaluator final : public Evaluator {
     if (prepare_seconds_ > 0) seconds += prepared(request.task->digest);
     std::lock_guard lock(mutex_);
     const auto now = std::chrono::steady_clock::now();
-    free_at_ = std::max(free_at_, now) + std::chrono::nanoseconds(static_cast<std::int64_t>(seconds * 1e9));
-    jobs_.push_back({++last_, std::move(request), free_at_});
+    const auto cost = std::chrono::nanoseconds(static_cast<std::int64_t>(seconds * 1e9));
+    free_at_ = std::max(free_at_, now) + cost;
+    jobs_.push_back({++last_, std::move(request), free_at_, cost});
     changed_.notify_one();
     return last_;
   }
@@ -56,9 +97,12 @@ class FakeEvaluator final : public Evaluator {
       const auto now = std::chrono::steady_clock::now();
       for (auto job = jobs_.begin(); job != jobs_.end(); ++job) {
         const bool cancelled = job->request.cancel.cancelled();
+        pass_stages(*job, now);
         if (!cancelled && job->ready > now) continue;
         Evaluated done{job->ticket, cancelled ? Result<Verdict>(Error{ErrorCode::kCancelled, "cancelled"})
                                               : Result<Verdict>(fake_verdict(job->request))};
+        if (done.verdict.ok()) done.verdict->provenance.gym_version = version_;
+        killer_.reach_soon(job->request, "storing", rng_.uniform() * kStoringSeconds);
         jobs_.erase(job);
         return done;
       }
@@ -79,7 +123,20 @@ class FakeEvaluator final : public Evaluator {
     Ticket ticket;
     EvaluationRequest request;
     std::chrono::steady_clock::time_point ready;
+    std::chrono::nanoseconds cost;
+    std::size_t stages = 0;  ///< that have begun
   };
+  static constexpr const char* kStages[] = {"building", "verifying", "timing"};  // a third each
+  static constexpr double kStoringSeconds = 0.004;  // for an answer to become durable, about
+
+  void pass_stages(Job& job, std::chrono::steady_clock::time_point now) const {
+    constexpr std::size_t kCount = std::size(kStages);
+    for (; job.stages < kCount; ++job.stages) {
+      if (now < job.ready - job.cost * static_cast<int>(kCount - job.stages) / static_cast<int>(kCount))
+        return;
+      killer_.reach(job.request, kStages[job.stages]);
+    }
+  }
 
   /// The cost of preparing a task, of which a few are kept.
   double prepared(const Digest& task) {
@@ -93,6 +150,8 @@ class FakeEvaluator final : public Evaluator {
 
   const double death_ = number_from("LATHE_FAKE_DEATH");
   const double prepare_seconds_ = number_from("LATHE_FAKE_PREPARE_SECONDS");
+  const Killer killer_{std::getenv("LATHE_FAKE_KILLS")};
+  const std::string version_ = version_here();
   Rng rng_{Seed::from_system()};
   std::list<Digest> tasks_;
   std::mutex mutex_;
@@ -110,6 +169,6 @@ int main() {
   using namespace lathe::serve;
   MessageStream stream{UniqueFd(kWorkerSocketFd)};
   FakeEvaluator evaluator;
-  const WorkerSetup setup{.hello = {.kind = {"cpu", kGymVersion}, .device_name = "fake", .slots = 4}};
+  const WorkerSetup setup{.hello = {.kind = {"cpu", version_here()}, .device_name = "fake", .slots = 4}};
   return serve_front_end(stream, evaluator, setup, null_sink()).ok() ? 0 : 1;
 }
