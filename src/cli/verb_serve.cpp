@@ -43,6 +43,7 @@ struct ServeOptions {
   bool until_eof = false;
   std::string queue;
   std::string worker_program;
+  std::string gym_version = kGymVersion;
   std::string task_folder;
 };
 
@@ -162,9 +163,9 @@ Result<std::optional<serve::RedisUrl>> queue_place(const ServeOptions& options) 
 }
 
 Result<std::unique_ptr<serve::SharedQueue>> open_queue(const std::optional<serve::RedisUrl>& url,
-                                                       EventSink& log) {
+                                                       const std::string& gym_version, EventSink& log) {
   if (!url) return std::unique_ptr<serve::SharedQueue>();
-  return serve::open_redis_queue({.url = *url, .gym_version = kGymVersion}, steady_clock(), log);
+  return serve::open_redis_queue({.url = *url, .gym_version = gym_version}, steady_clock(), log);
 }
 
 Result<int> serve_until_stopped(const ServeOptions& options) {
@@ -172,7 +173,7 @@ Result<int> serve_until_stopped(const ServeOptions& options) {
   const serve::HttpLimits limits = http_limits();
   LATHE_TRY(const auto queue_url, queue_place(options));
   LATHE_TRY(const auto ledger, open_ledger(options));
-  LATHE_TRY(const auto shared, open_queue(queue_url, log));
+  LATHE_TRY(const auto shared, open_queue(queue_url, options.gym_version, log));
   LATHE_TRY(const auto token_store, open_tokens(options.common));
   LATHE_TRY(auto records, token_store->list());
   if (!is_loopback(options.address) && records.empty())
@@ -198,13 +199,13 @@ Result<int> serve_until_stopped(const ServeOptions& options) {
   const auto queue = serve::make_memory_queue({}, steady_clock());
   LATHE_TRY(auto service, serve::Service::start(*ledger, *queue, steady_clock(),
                                                 {.max_unfinished = options.max_unfinished,
-                                                 .gym_version = kGymVersion,
+                                                 .gym_version = options.gym_version,
                                                  .shared = shared.get()},
                                                 log));
   auto pool = serve::WorkerPool::start(*service, std::move(programs), log);
   const auto api = serve::Api::make(*service,
                                     {.device_kind = device_kind,
-                                     .gym_version = kGymVersion,
+                                     .gym_version = options.gym_version,
                                      .own_tasks = std::move(own_tasks),
                                      .known_tasks = std::move(known_tasks),
                                      .open_without_tokens = is_loopback(options.address),
@@ -333,6 +334,7 @@ void add_serve(CLI::App& app, Run& run) {
       ->transform(CLI::Transformer(std::map<std::string, int>{{"none", 0}}))
       ->capture_default_str();
   verb->add_option("--worker-program", options->worker_program, "")->group("");
+  verb->add_option("--gym-version", options->gym_version, "")->group("");  // of workers that a test brings
   add_threads(*verb, options->common);
   add_device(*verb, options->common);
   add_store(*verb, options->common);

@@ -1,5 +1,7 @@
+#include <gmock/gmock.h>
 #include <signal.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -34,11 +36,24 @@ class FrontEndsTest : public ProgramTest {
     for (std::size_t i = 0; i < 2; ++i) ports_[i] = free_port();
   }
 
-  void start(std::size_t index) {
-    fronts_[index] = std::make_unique<Program>(
-        folder_, std::vector<std::string>{"serve", "--port", std::to_string(ports_[index]), "--device", "cpu",
-                                          "--queue", redis_->url(), "--store", postgres_->url(),
-                                          "--worker-program", FAKE_WORKER, "--workers", "3"});
+  ~FrontEndsTest() override { ::unsetenv("LATHE_FAKE_GYM_VERSION"); }
+
+  void start(std::size_t index, const std::vector<std::string>& more = {}) {
+    std::vector<std::string> args = {"serve",
+                                     "--port",
+                                     std::to_string(ports_[index]),
+                                     "--device",
+                                     "cpu",
+                                     "--queue",
+                                     redis_->url(),
+                                     "--store",
+                                     postgres_->url(),
+                                     "--worker-program",
+                                     FAKE_WORKER,
+                                     "--workers",
+                                     "3"};
+    args.insert(args.end(), more.begin(), more.end());
+    fronts_[index] = std::make_unique<Program>(folder_, args);
     ASSERT_TRUE(eventually(30, [&] {
       const auto answer = HttpClient(ports_[index]).get("/readyz");
       return answer.ok() && answer->status == 200;
@@ -156,6 +171,76 @@ TEST_F(FrontEndsTest, ACandidateThatEndsItsWorkersIsAVerdict) {
   const std::string deadly = submit("fault"), fine = submit("fine sleep=0.05");
   EXPECT_EQ(until_done(deadly, 60)["verdict"]["reason"], "worker_killed");
   EXPECT_NE(until_done(fine, 60)["verdict"]["reason"], "worker_killed");
+}
+
+TEST_F(FrontEndsTest, DuringAnUpdateEachVersionTakesOnlyWhatItMay) {
+  const auto start_version = [&](std::size_t index, const char* version, const char* of_workers) {
+    ::setenv("LATHE_FAKE_GYM_VERSION", of_workers, 1);
+    start(index, {"--gym-version", version});
+  };
+  const auto ask = [&](std::size_t front, const std::string& text) {
+    const auto answer = HttpClient(ports_[front]).post("/v1/evaluations", submission(text));
+    return json::parse(answer->body).value("id", answer->body);
+  };
+  const auto evaluated_by = [&](const std::string& id) {
+    EXPECT_EQ(until_done(id, 60)["state"], "done");
+    const auto evidence = HttpClient(ports_[turn_++ % 2]).get("/v1/evaluations/" + id + "/evidence");
+    return json::parse(evidence->body)["verdict"]["provenance"].value("gym_version", "");
+  };
+  start_version(0, "old", "old");
+  start_version(1, "new", "new");
+  std::vector<std::pair<std::string, std::string>> ids;
+  for (int i = 0; i < 30; ++i) {
+    const std::string text = "text " + std::to_string(i) + " sleep=0.01";
+    ids.emplace_back(ask(0, text), "old");
+    ids.emplace_back(ask(1, text), "new");
+    EXPECT_NE(ids[ids.size() - 2].first, ids.back().first) << "each version has a verdict of its own";
+  }
+  for (const auto& [id, version] : ids) EXPECT_EQ(evaluated_by(id), version);
+
+  const auto worker_of = [&](const char* version, std::size_t front) {
+    ::setenv("LATHE_FAKE_GYM_VERSION", version, 1);
+    return std::make_unique<Program>(
+        folder_,
+        std::vector<std::string>{"worker", "--front-end", "http://127.0.0.1:" + std::to_string(ports_[front]),
+                                 "--device", "cpu", "--worker-program", FAKE_WORKER});
+  };
+  for (const auto& [version, front, other] :
+       {std::tuple("old", std::size_t{1}, "new"), std::tuple("new", std::size_t{0}, "old")}) {
+    const auto refused = worker_of(version, front);
+    EXPECT_EQ(WEXITSTATUS(refused->wait(30)), 4);
+    EXPECT_THAT(refused->err(), testing::HasSubstr(std::string("version ") + other + " of the gym"));
+    EXPECT_THAT(refused->err(), testing::HasSubstr(std::string("the worker ") + version));
+    const auto taken = worker_of(version, 1 - front);
+    EXPECT_TRUE(eventually(30, [&] { return taken->err().find("worker.joined") != std::string::npos; }))
+        << taken->err();
+  }
+
+  // The last front end of the old version goes, with more than it can finish.
+  std::vector<std::string> last;
+  for (int i = 0; i < 40; ++i) last.push_back(ask(0, "last " + std::to_string(i) + " sleep=0.3"));
+  fronts_[0]->signal(SIGTERM);
+  EXPECT_EQ(fronts_[0]->wait(40), 0);
+  std::map<std::string, int> states;
+  for (const std::string& id : last) {
+    json answer;
+    EXPECT_TRUE(eventually(30, [&] {
+      answer = json::parse(HttpClient(ports_[1]).get("/v1/evaluations/" + id + "?wait=1")->body);
+      return answer["state"] == "done" || answer["state"] == "failed";
+    })) << answer;
+    ++states[answer["state"]];
+    EXPECT_EQ(answer["gym_version"], "old") << answer;
+    EXPECT_EQ(answer.contains("error"), answer["state"] == "failed") << answer;
+  }
+  EXPECT_GT(states["done"], 0) << "what was in hand";
+  EXPECT_GT(states["failed"], 0) << "what nobody is left to answer";
+
+  // One whose workers are those of an installation before gives them nothing that they may not
+  // have.
+  start_version(0, "new", "old");
+  ids.clear();
+  for (int i = 0; i < 20; ++i) ids.emplace_back(ask(0, "again " + std::to_string(i) + " sleep=0.01"), "new");
+  for (const auto& [id, version] : ids) EXPECT_EQ(evaluated_by(id), version);
 }
 
 TEST_F(FrontEndsTest, QueueAndStoreGoTogetherAndErrorsHaveNoPassword) {
