@@ -265,7 +265,7 @@ int requests_of_a_thread() {
 TEST_F(HttpFuzzTest, EveryAnswerIsHttpOrAClose) {
   const std::vector<std::string> from = seeds();
   std::vector<std::thread> threads;
-  std::atomic<int> answered{0};
+  std::atomic<int> answered{0}, talking{8};
   for (std::uint64_t t = 0; t < 8; ++t)
     threads.emplace_back([&, t] {
       Rng rng(Seed::from_number(1000 + t));
@@ -279,8 +279,16 @@ TEST_F(HttpFuzzTest, EveryAnswerIsHttpOrAClose) {
             << json(text).dump(-1, ' ', true, json::error_handler_t::replace) << "\n"
             << heard.bytes;
       }
+      --talking;
     });
+  std::thread beats([&] {  // the worker's, without which it would be lost
+    while (talking > 0) {
+      service_->worker_said("w", WorkerBeat{});
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    }
+  });
   for (std::thread& thread : threads) thread.join();
+  beats.join();
   EXPECT_GT(answered, requests_of_a_thread() * 4) << "most requests should reach the handlers";
   const std::int64_t begin_ns = steady_clock().now_ns();
   while (server_->connections() > 0 && seconds_since(begin_ns) < 10)
