@@ -197,9 +197,10 @@ class BadNetworkTest : public NetworkTest {
 };
 
 TEST_F(BadNetworkTest, DelaysCutsAndSilencesToQueueAndStoreLoseDoubleAndForgeNothing) {
+  constexpr RelayFaults kBad{.longest_delay_seconds = 0.005, .cut = 0.005, .silence = 0.001, .most = 12};
   for (std::size_t i = 0; i < 2; ++i) {
-    to_redis_[i]->set({.longest_delay_seconds = 0.005, .cut = 0.004, .silence = 0.0005});
-    to_postgres_[i]->set({.longest_delay_seconds = 0.005, .cut = 0.004, .silence = 0.0005});
+    to_redis_[i]->set(kBad);
+    to_postgres_[i]->set(kBad);
   }
   std::vector<std::string> texts, ids;
   for (int i = 0; i < 200; ++i)

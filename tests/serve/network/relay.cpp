@@ -129,12 +129,13 @@ void Relay::take(Connection& connection, Way& way, double now) {
   Piece piece{now + rng_.uniform() * faults_.longest_delay_seconds,
               std::string(bytes, static_cast<std::size_t>(got))};
   if (!way.pieces.empty()) piece.due = std::max(piece.due, way.pieces.back().due);
-  if (rng_.chance(faults_.silence)) {
+  const bool is_well = faults() >= faults_.most;
+  if (!is_well && rng_.chance(faults_.silence)) {
     ++silences_;
     connection.silent_until = now + rng_.uniform() * kLongestSilenceSeconds;
     return;
   }
-  if (rng_.chance(faults_.cut)) {
+  if (!is_well && rng_.chance(faults_.cut)) {
     ++cuts_;
     piece.bytes.resize(rng_.below(piece.bytes.size() + 1));
     piece.is_last = true;

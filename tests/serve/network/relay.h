@@ -15,6 +15,7 @@ struct RelayFaults {
   double longest_delay_seconds = 0;  ///< of a piece, one way
   double cut = 0;                    ///< the connection ends in the middle of the piece
   double silence = 0;                ///< nothing passes any more either way, and a while later it ends
+  int most = 1 << 30;                ///< cuts and silences in all; then the network is well
 };
 
 /// A network between clients and a port of 127.0.0.1: it listens on a port of its own, passes on
