@@ -15,6 +15,7 @@
 #include "base/random.h"
 #include "bench/serve/http_client.h"
 #include "bench/serve/servers.h"
+#include "serve/postgres_connection.h"
 #include "tests/cli/program.h"
 
 namespace lathe::serve {
@@ -68,10 +69,13 @@ class FullPostgresTest : public ProgramTest {
     const auto answer = client().get("/readyz");
     return answer.ok() ? answer->status : 0;
   }
+  /// What is acknowledged before and after the disk is full is answered, and nothing else.
+  void run(bool log_is_full);
+
   const int port_ = free_port();
 };
 
-TEST_F(FullPostgresTest, AcknowledgesNothingAndGoesOnWhenThereIsRoom) {
+void FullPostgresTest::run(bool log_is_full) {
   const SmallDisk disk(path("postgres"), "256m");
   if (!disk.is_mounted()) GTEST_SKIP() << "mounting a tmpfs is not permitted here";
   auto redis = RedisServer::start(path("redis"), true);
@@ -92,7 +96,12 @@ TEST_F(FullPostgresTest, AcknowledgesNothingAndGoesOnWhenThereIsRoom) {
     return 202;
   };
   ASSERT_EQ(submit("before sleep=2"), 202) << "its answer comes while the disk is full";
-  disk.fill(1 << 20);
+  disk.fill(log_is_full ? 0 : 1 << 20);
+  if (log_is_full) {  // its next file has no room, which the server does not survive
+    const auto connection = PostgresConnection::open(postgres->url());
+    ASSERT_TRUE(connection.ok());
+    (void)(*connection)->execute("SELECT pg_switch_wal()");
+  }
   int status = 202;
   std::string refused;
   for (int i = 0; i < 200 && status == 202; ++i) status = submit(refused = large_text(rng, i));
@@ -102,9 +111,11 @@ TEST_F(FullPostgresTest, AcknowledgesNothingAndGoesOnWhenThereIsRoom) {
   EXPECT_EQ(submit(refused), 503) << "it is still full";
   EXPECT_EQ(ready(), 503);
   EXPECT_EQ(client().get("/healthz")->status, 200);
-  EXPECT_THAT(front.err(), testing::HasSubstr("make room on the server's disk"));
+  EXPECT_THAT(front.err(),
+              testing::HasSubstr(log_is_full ? "PostgreSQL at" : "make room on the server's disk"));
 
   disk.make_room();
+  EXPECT_EQ(postgres->is_running(), !log_is_full);
   const bool is_up = postgres->is_running() || postgres->restart().ok();
   ASSERT_TRUE(is_up);
   EXPECT_TRUE(eventually(15, [&] { return ready() == 200; })) << front.err();
@@ -123,6 +134,10 @@ TEST_F(FullPostgresTest, AcknowledgesNothingAndGoesOnWhenThereIsRoom) {
   for (const json& item : all["items"]) EXPECT_TRUE(seen.insert(item["id"].get<std::string>()).second);
   EXPECT_EQ(seen.size(), std::set<std::string>(ids.begin(), ids.end()).size());
 }
+
+TEST_F(FullPostgresTest, AcknowledgesNothingAndGoesOnWhenThereIsRoom) { run(false); }
+
+TEST_F(FullPostgresTest, OfWhichTheServerEndsLosesNothingEither) { run(true); }
 
 }  // namespace
 }  // namespace lathe::serve
