@@ -1,10 +1,9 @@
-"""How good networks of choices are together, that take turns: from the exams of runs of `lathe train`.
+"""How good several networks of choices are together: from the exams of runs of `lathe train`.
 
     committee.py RUN,RUN,... RUN,RUN,...
 
-Each argument is a committee on one part of the table: the folders of its members, in the order of their turns. All
-arguments together are the tasks. Members name their rows from the likeliest on (learned_in_order), which an exam of as
-many samples as a task has rows tells; who is next names its first that is not measured yet. Prints the best of n over
+Each argument is a committee on one part of the table: the folders of its members. All arguments together are the tasks.
+Members name their rows from the likeliest on (learned_in_order), all of them where the exam has as many samples. Prints the best of n over
 the catalogue's default and over the best of evolution's 16, geometric means of lower bounds and 95% intervals over
 tasks; what a row is worth is the mean of what the exams found.
 """
@@ -29,14 +28,13 @@ def read(folder):
     return tasks
 
 
-def take_turns(orders, most):
-    chosen, left = [], [list(order) for order in orders]
-    while len(chosen) < most and any(left):
-        turn = left[len(chosen) % len(left)]
-        while turn and turn[0] in chosen:
-            turn.pop(0)
-        chosen.append(turn.pop(0)) if turn else left.remove(turn)
-    return chosen
+def fuse(orders, behind=3):
+    """As the policy `choices` does: by the sum of 1 / (place + behind) over the members."""
+    scores = collections.Counter()
+    for order in orders:
+        for place, name in enumerate(dict.fromkeys(order)):
+            scores[name] += 1 / (place + behind)
+    return [name for name, _ in scores.most_common()]
 
 
 def interval(logs):
@@ -54,7 +52,7 @@ def main(committees):
             for member in members:
                 for candidate, low in member[task]["learned_in_order"]:
                     worth[candidate].append(low)
-            names = take_turns([[name for name, _ in member[task]["learned_in_order"]] for member in members], max(COUNTS))
+            names = fuse([[name for name, _ in member[task]["learned_in_order"]] for member in members])
             evolved = [max(low for _, low in member[task]["evolve"][:16]) for member in members]
             evolution = sum(map(math.log, evolved)) / len(evolved)
             default = first["default"][0][1]

@@ -135,46 +135,38 @@ Result<std::vector<Proposal>> likeliest(const ChoiceNet& net, const ChoiceSpace&
   return proposals;
 }
 
-/// A network's answers to one request.
-class Member {
- public:
-  Member(const ChoiceNet& net, const ChoiceSpace& space) : net_(net), space_(space) {}
-
-  Result<Proposal> draw(std::span<const ShownChoices> shown, double temperature, Rng& rng) const {
-    return lathe::draw(net_, space_, shown, temperature, rng);
-  }
-  /// The likeliest of the `width` best that is not among the seen; nullopt: there is none.
-  Result<std::optional<Proposal>> next(std::span<const ShownChoices> shown, std::size_t width,
-                                       const std::set<std::string>& seen) {
-    if (!ranked_) {
-      LATHE_TRY(ranked_, likeliest(net_, space_, shown, width));
+/// What several networks find likely, by the sum of 1 / (place + kBehind) over their lists: where one
+/// is wrong of a task another often is not, and what two of them place third goes before what one
+/// alone places first.
+Result<std::vector<Proposal>> likeliest_of_all(std::span<const ChoiceNet> nets, const ChoiceSpace& space,
+                                               std::span<const ShownChoices> shown, std::size_t width) {
+  constexpr double kBehind = 3;
+  std::vector<std::pair<double, Proposal>> scored;
+  for (const ChoiceNet& net : nets) {
+    LATHE_TRY(std::vector<Proposal> ranked, likeliest(net, space, shown, width));
+    for (std::size_t place = 0; place < ranked.size(); ++place) {
+      auto known = std::ranges::find(scored, ranked[place].text, [](const auto& one) { return one.second.text; });
+      if (known == scored.end()) known = scored.insert(known, {0, std::move(ranked[place])});
+      known->first += 1 / (static_cast<double>(place) + kBehind);
     }
-    for (; at_ < ranked_->size(); ++at_)
-      if (!seen.contains((*ranked_)[at_].text)) return std::optional((*ranked_)[at_++]);
-    return std::optional<Proposal>();
   }
+  std::ranges::stable_sort(scored, std::greater(), [](const auto& one) { return one.first; });
+  std::vector<Proposal> proposals;
+  for (auto& [score, proposal] : scored) proposals.push_back(std::move(proposal));
+  return proposals;
+}
 
- private:
-  const ChoiceNet& net_;
-  const ChoiceSpace& space_;
-  std::optional<std::vector<Proposal>> ranked_;
-  std::size_t at_ = 0;
-};
-
-/// Draws where answers are to be independent or a temperature is asked for; else the likeliest that
-/// have not been seen, and draws once a beam finds no more. Whose turn it is follows from how many
-/// have been seen.
+/// Draws where answers are to be independent or a temperature is asked for, the networks in turn;
+/// else the likeliest that have not been seen, and draws once beams find no more.
 Result<std::vector<Proposal>> propose(std::span<const ChoiceNet> nets, const ProposalRequest& request) {
   LATHE_TRY(const auto space, make_schedule_space(request.context));
-  std::vector<Member> members;
-  for (const ChoiceNet& net : nets) members.emplace_back(net, *space);
   Rng rng(request.seed);
   std::vector<Proposal> proposals;
   const double temperature = request.temperature.value_or(1);
   const auto wanted = static_cast<std::size_t>(request.count);
   if (request.independent) {
     while (proposals.size() < wanted) {
-      LATHE_TRY(Proposal proposal, members[proposals.size() % members.size()].draw({}, temperature, rng));
+      LATHE_TRY(Proposal proposal, draw(nets[proposals.size() % nets.size()], *space, {}, temperature, rng));
       proposals.push_back(std::move(proposal));
     }
     return proposals;
@@ -182,18 +174,18 @@ Result<std::vector<Proposal>> propose(std::span<const ChoiceNet> nets, const Pro
   const auto shown = shown_of(*space, request.history);
   std::set<std::string> seen;
   for (const auto& attempt : request.history) seen.insert(attempt->experience.candidate_text);
-  const bool ranks = !request.temperature && seen.size() < kWidestBeam;
-  const std::size_t width = std::min(kWidestBeam, kBeamOfEach * (wanted + seen.size()));
+  const auto add = [&](Proposal proposal) {
+    if (proposals.size() < wanted && seen.insert(proposal.text).second)
+      proposals.push_back(std::move(proposal));
+  };
+  if (!request.temperature && seen.size() < kWidestBeam) {
+    const std::size_t width = std::min(kWidestBeam, kBeamOfEach * (wanted + seen.size()));
+    LATHE_TRY(std::vector<Proposal> ranked, likeliest_of_all(nets, *space, shown, width));
+    for (Proposal& proposal : ranked) add(std::move(proposal));
+  }
   for (int tries = 0; tries < kTriesOfDistinct * request.count && proposals.size() < wanted; ++tries) {
-    Member& member = members[seen.size() % members.size()];
-    std::optional<Proposal> proposal;
-    if (ranks) {
-      LATHE_TRY(proposal, member.next(shown, width, seen));
-    }
-    if (!proposal) {
-      LATHE_TRY(proposal, member.draw(shown, temperature, rng));
-    }
-    if (seen.insert(proposal->text).second) proposals.push_back(*std::move(proposal));
+    LATHE_TRY(Proposal proposal, draw(nets[seen.size() % nets.size()], *space, shown, temperature, rng));
+    add(std::move(proposal));
   }
   return proposals;
 }
