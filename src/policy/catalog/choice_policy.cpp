@@ -135,9 +135,9 @@ Result<std::vector<Proposal>> likeliest(const ChoiceNet& net, const ChoiceSpace&
   return proposals;
 }
 
-/// What several networks find likely, by the sum of 1 / (place + kBehind) over their lists: where one
-/// is wrong of a task another often is not, and what two of them place third goes before what one
-/// alone places first.
+/// What several networks find likely, by the sum of 1 / (place + kBehind) over their lists: where
+/// one is wrong of a task another often is not, and what two of them place third goes before what
+/// one alone places first.
 Result<std::vector<Proposal>> likeliest_of_all(std::span<const ChoiceNet> nets, const ChoiceSpace& space,
                                                std::span<const ShownChoices> shown, std::size_t width) {
   constexpr double kBehind = 3;
