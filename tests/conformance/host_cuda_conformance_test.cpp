@@ -32,7 +32,8 @@ TEST(HostCudaConformance, EveryExploitIsRefusedAndEveryHonestModulePasses) {
   PrintingSink events;
   ConformanceOptions options;
   options.secret = Seed::from_number(20);
-  const auto report = run_conformance(LATHE_SOURCE_DIR "/tests/conformance/host/cuda", **backend, events, options);
+  const auto report =
+      run_conformance(LATHE_SOURCE_DIR "/tests/conformance/host/cuda", **backend, events, options);
   ASSERT_TRUE(report.ok()) << report.error().to_string();
   for (const ConformanceResult& result : report->results)
     EXPECT_TRUE(result.as_expected || result.skipped)

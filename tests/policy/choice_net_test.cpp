@@ -87,12 +87,13 @@ TEST(ChoiceNet, ScoresOfWholeSchedulesAreNoDistributionOverADecisionsValues) {
 }
 
 TEST(ChoiceNet, RefusesWhatIsNoNetwork) {
-  for (const char* text :
-       {"", "[]", "{", R"({"weights": []})", R"({"format": "lathe choice net", "version": 1, "weights": []})",
-        R"({"format": "lathe choice net", "version": 1, "hidden": 2, "weights": [1, 2]})",
-        R"({"format": "lathe choice net", "version": 1, "hidden": 1e99, "weights": []})",
-        R"({"format": "lathe choice net", "version": 2, "hidden": 2, "weights": [], "joint_temperature": -1})",
-        R"({"format": 3, "version": 1, "hidden": 2, "weights": []})"})
+  for (
+      const char* text :
+      {"", "[]", "{", R"({"weights": []})", R"({"format": "lathe choice net", "version": 1, "weights": []})",
+       R"({"format": "lathe choice net", "version": 1, "hidden": 2, "weights": [1, 2]})",
+       R"({"format": "lathe choice net", "version": 1, "hidden": 1e99, "weights": []})",
+       R"({"format": "lathe choice net", "version": 2, "hidden": 2, "weights": [], "joint_temperature": -1})",
+       R"({"format": 3, "version": 1, "hidden": 2, "weights": []})"})
     EXPECT_FALSE(ChoiceNet::from_text(text).ok()) << text;
 }
 

@@ -145,7 +145,8 @@ Result<std::vector<Proposal>> likeliest_of_all(std::span<const ChoiceNet> nets, 
   for (const ChoiceNet& net : nets) {
     LATHE_TRY(std::vector<Proposal> ranked, likeliest(net, space, shown, width));
     for (std::size_t place = 0; place < ranked.size(); ++place) {
-      auto known = std::ranges::find(scored, ranked[place].text, [](const auto& one) { return one.second.text; });
+      auto known =
+          std::ranges::find(scored, ranked[place].text, [](const auto& one) { return one.second.text; });
       if (known == scored.end()) known = scored.insert(known, {0, std::move(ranked[place])});
       known->first += 1 / (static_cast<double>(place) + kBehind);
     }
