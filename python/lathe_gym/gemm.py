@@ -1,5 +1,5 @@
-"""The library of `lathe gemm export` as a matrix product of CUDA tensors. No test covers it yet: that takes a
-GPU with PyTorch."""
+"""The library of `lathe gemm export` as a matrix product of CUDA tensors. Its tests reach what needs no GPU; its
+launches take one."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import ctypes
 import threading
 import weakref
 from pathlib import Path
-from typing import Optional
+from typing import Any, Optional
 
 import torch
 
@@ -73,6 +73,36 @@ class Gemm:
             self._refuse(library.lathe_hgemm_prepare(self._handle(a.device), *arguments, ctypes.byref(product)))
         return PreparedGemm(self, product, (a, b, out))
 
+    def register(self, namespace: str = "lathe", name: str = "gemm") -> Any:
+        """Makes it torch.ops.NAMESPACE.NAME(a, b, alpha=1, beta=0, c=None), and says its result's shape, so that
+        torch.compile may go past it. Needs a PyTorch with torch.library.custom_op (2.4). There is no gradient."""
+        if not hasattr(torch.library, "custom_op"):
+            raise KernelError(f"torch {torch.__version__} has no torch.library.custom_op; 2.4 has it")
+
+        def product(
+            a: torch.Tensor, b: torch.Tensor, alpha: float = 1.0, beta: float = 0.0, c: Optional[torch.Tensor] = None
+        ) -> torch.Tensor:
+            return self(a, b, alpha=alpha, beta=beta, c=c)
+
+        operation = torch.library.custom_op(
+            f"{namespace}::{name}",
+            product,
+            mutates_args=(),
+            device_types="cuda",
+            schema="(Tensor a, Tensor b, float alpha=1., float beta=0., Tensor? c=None) -> Tensor",
+        )
+
+        def shape(
+            a: torch.Tensor, b: torch.Tensor, alpha: float = 1.0, beta: float = 0.0, c: Optional[torch.Tensor] = None
+        ) -> torch.Tensor:
+            for what, one in (("a", a), ("b", b), ("c", c)):
+                _check_form(what, one)
+            _check_extents(a, b, c, None)
+            return a.new_empty((a.shape[0], b.shape[1]))
+
+        operation.register_fake(shape)
+        return getattr(getattr(torch.ops, namespace), name)
+
     def _handle(self, device: torch.device) -> ctypes.c_void_p:
         """Of the device that is current, which is `device`."""
         with self._lock:
@@ -113,14 +143,20 @@ def _check_product(
 ) -> None:
     for name, one in (("a", a), ("b", b), ("c", c), ("out", out)):
         _check(name, one, a)
+    _check_extents(a, b, c, out)
+    if out is not None and out.stride(1) != 1:
+        raise ValueError("the rows of out are not dense")
+
+
+def _check_extents(
+    a: torch.Tensor, b: torch.Tensor, c: Optional[torch.Tensor], out: Optional[torch.Tensor]
+) -> None:
     if a.shape[1] != b.shape[0]:
         raise ValueError(f"a is {tuple(a.shape)} and b {tuple(b.shape)}: they do not multiply")
     shape = (a.shape[0], b.shape[1])
     for name, one in (("c", c), ("out", out)):
         if one is not None and tuple(one.shape) != shape:
             raise ValueError(f"{name} is {tuple(one.shape)}, and the product {shape}")
-    if out is not None and out.stride(1) != 1:
-        raise ValueError("the rows of out are not dense")
 
 
 def _arguments(
@@ -140,12 +176,18 @@ def _check(name: str, tensor: Optional[torch.Tensor], like: torch.Tensor) -> Non
         return
     if tensor.device.type != "cuda" or tensor.device != like.device:
         raise TypeError(f"{name} is on {tensor.device}, and a on {like.device}: all must be on one GPU")
+    _check_form(name, tensor)
+    if tensor.requires_grad and torch.is_grad_enabled():
+        raise KernelError(f"{name} requires a gradient, and there is none: detach it, or use torch.no_grad()")
+
+
+def _check_form(name: str, tensor: Optional[torch.Tensor]) -> None:
+    if tensor is None:
+        return
     if tensor.dtype != torch.float16:
         raise TypeError(f"{name} is {tensor.dtype}, and the kernels take torch.float16")
     if tensor.dim() != 2:
         raise ValueError(f"{name} has {tensor.dim()} dims and is no matrix")
-    if tensor.requires_grad and torch.is_grad_enabled():
-        raise KernelError(f"{name} requires a gradient, and there is none: detach it, or use torch.no_grad()")
 
 
 def _has_dense_rows(tensor: torch.Tensor) -> bool:
