@@ -74,11 +74,11 @@ def main():
           " | tile and split | tile | proposals a size |\n|---|---|---|---|---|---|---|")
     for group, sizes in groups.items():
         for who, forms in proposals.items():
-            cells = []
-            for parts in (3, 2, 1):
-                cells.append(", ".join(
-                    f"{sum(any(agree(winners[size], one, parts) for one in forms[size][:count]) for size in sizes) / len(sizes):.0%}"
-                    for count in COUNTS))
+            def share(parts, count):
+                found = sum(any(agree(winners[size], one, parts) for one in forms[size][:count]) for size in sizes)
+                return f"{found / len(sizes):.0%}"
+
+            cells = [", ".join(share(parts, count) for count in COUNTS) for parts in (3, 2, 1)]
             mean = sum(len(forms[size]) for size in sizes) / len(sizes)
             print(" | ".join((f"| {group}", str(len(sizes)), who, *cells, f"{mean:.1f} |")))
     return 0
