@@ -5,6 +5,7 @@
 #include <iterator>
 #include <mutex>
 
+#include "backend/cuda/broker/device_log.h"
 #include "backend/cuda/broker/disassembler.h"
 #include "backend/cuda/broker/sass.h"
 #include "backend/cuda/broker/toolchain.h"
@@ -117,6 +118,17 @@ Result<int> tune(const GemmOptions& given) {
   return static_cast<int>(stop_token().cancelled() ? kInterrupted : kSuccess);
 }
 
+Result<gemm::Sensors> open_sensors(const std::string& bus) {
+  LATHE_TRY(const auto nvml, cuda::Nvml::open(bus));
+  return gemm::Sensors([nvml] {
+    const cuda::DeviceReading now = nvml.read();
+    gemm::Draw draw{now.power_w, {}};
+    for (const std::string& reason : cuda::reasons_of(now.throttle))
+      draw.throttle += (draw.throttle.empty() ? "" : "+") + reason;
+    return draw;
+  });
+}
+
 Result<int> bench(const GemmOptions& given) {
   gemm::BenchOptions options = given.bench;
   options.cold = !given.warm_only;
@@ -130,7 +142,7 @@ Result<int> bench(const GemmOptions& given) {
   }
   LATHE_TRY(const auto compiler, Compiler::open("sm_90a"));
   const gemm::Compile compile = Compiler::function(compiler);
-  LATHE_TRY(const auto device, gemm::open_cuda_device(given.device, compile));
+  LATHE_TRY(const auto device, gemm::open_cuda_device(given.device, compile, open_sensors));
   PrintingSink sink;
   LATHE_TRY(gemm::BenchReport report, gemm::bench(*device, compile, journal, options, sink, stop_token()));
   if (report.rows.empty())
@@ -242,6 +254,13 @@ void add_gemm(CLI::App& app, Run& run) {
     bench_verb
         ->add_option("--gap-us", options->bench.gap_us, "Mean of the gaps between calls (default: 10000)")
         ->check(number(0, 1e9));
+    bench_verb
+        ->add_option(
+            "--power", options->bench.power_seconds,
+            "Run ours and the autotuned so many seconds each for their power, and say what throttled")
+        ->check(above_zero());
+    bench_verb->add_flag("--same-layout", options->bench.same_layout,
+                         "Let the libraries read B as ours does, and no other way");
     bench_verb
         ->add_option("--verify", options->bench.verify_repeats,
                      "Check each kernel again after it was timed, with so many runs")

@@ -39,14 +39,42 @@ ContenderTimes times_of(const Field& field, const std::vector<RoundTimes>& times
   return result;
 }
 
+bool is_lt(const std::string& name) { return name.starts_with("lt_"); }
+
+/// The fastest of cuBLASLt's candidates among these, in a few short rounds.
+Result<std::string> fastest_lt(Device& device, const Size& size,
+                               const std::vector<VendorContender>& vendors) {
+  std::vector<Contender> ids;
+  std::vector<std::string> names;
+  for (const VendorContender& one : vendors)
+    if (is_lt(one.name)) ids.push_back(one.id), names.push_back(one.name);
+  LATHE_TRY(const auto times, device.time(size, ids, {.rounds = 3, .block_us = 60}));
+  std::string best;
+  double least = 0;
+  for (std::size_t i = 0; i < times.size(); ++i)
+    if (const double ns = median(times[i]); best.empty() || ns < least) best = names[i], least = ns;
+  return best;
+}
+
+/// The contenders of a size. `lt` is who counts as autotuned: of the journal's choice another where
+/// only our layout's are asked for.
 Result<Field> field_of(Device& device, const Track& track, Contender ours, const Choice& choice,
-                       bool all_vendors) {
+                       const BenchOptions& options, std::string& lt) {
   Field field;
   field.add(ours, "ours");
-  LATHE_TRY(const auto vendors, device.add_vendors(choice.size, track));
+  LATHE_TRY(auto vendors, device.add_vendors(choice.size, track));
+  lt = choice.lt;
+  if (options.same_layout) {
+    const std::string layout = std::string("_") + name_of(track.layout);
+    std::erase_if(vendors,
+                  [&](const VendorContender& one) { return one.name.find(layout) == one.name.npos; });
+    if (lt.find(layout) == lt.npos) {
+      LATHE_TRY(lt, fastest_lt(device, choice.size, vendors));
+    }
+  }
   for (const VendorContender& one : vendors)
-    if (one.name == choice.lt ||
-        (all_vendors && (is_first_choice(one.name) || one.name.rfind("cublas", 0) == 0)))
+    if (one.name == lt ||
+        (options.all_vendors && (is_first_choice(one.name) || one.name.rfind("cublas", 0) == 0)))
       field.add(one.id, one.name);
   return field;
 }
@@ -67,18 +95,19 @@ class Bench {
 
   Result<Row> run(const Choice& choice) {
     LATHE_TRY(const Contender ours, load(choice.kernel));
-    LATHE_TRY(const Field field, field_of(device_, track_, ours, choice, options_.all_vendors));
-    Row row{.size = choice.size, .kernel = choice.kernel, .lt_choice = choice.lt};
+    Row row{.size = choice.size, .kernel = choice.kernel};
+    LATHE_TRY(const Field field, field_of(device_, track_, ours, choice, options_, row.lt_choice));
     LATHE_TRY(const auto warm, device_.time(choice.size, field.ids, {.rounds = options_.rounds}));
-    row.warm = times_of(field, warm, choice.lt);
+    row.warm = times_of(field, warm, row.lt_choice);
     set_interval(row, field, warm);
     LATHE_TRY(row.sm_mhz, device_.clock_mhz());
     if (options_.cold) {
       LATHE_TRY(const auto cold,
                 device_.time(choice.size, field.ids, {.cold = true, .rounds = (options_.rounds + 1) / 2}));
-      row.cold = times_of(field, cold, choice.lt);
+      row.cold = times_of(field, cold, row.lt_choice);
     }
     if (options_.wall_calls > 0) LATHE_CHECK_OK(time_calls(row, field));
+    if (options_.power_seconds > 0) LATHE_CHECK_OK(read_power(row, field));
     device_.drop_vendors();
     if (options_.verify_repeats > 0)
       LATHE_CHECK_OK(device_.verify(choice.size, ours, options_.verify_repeats));
@@ -110,6 +139,16 @@ class Bench {
       row.host_ours = median(calls[0].host_ns);
       for (std::size_t i = 1; i < calls.size(); ++i)
         if (field.names[i] == row.lt_choice) row.host_lt_autotuned = median(calls[i].host_ns);
+    }
+    return Ok{};
+  }
+
+  Status read_power(Row& row, const Field& field) {
+    for (std::size_t i = 0; i < field.names.size(); ++i) {
+      if (i > 0 && field.names[i] != row.lt_choice) continue;
+      LATHE_TRY(const Draw draw, device_.draw(row.size, field.ids[i], options_.power_seconds));
+      (i == 0 ? row.ours_w : row.lt_w) = draw.watts;
+      if (row.throttle.empty()) row.throttle = draw.throttle;
     }
     return Ok{};
   }

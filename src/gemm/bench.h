@@ -31,16 +31,20 @@ struct Row {
          ratio_high = 0;  ///< of lt_autotuned over ours, warm: 95% interval of the paired rounds
   double sm_mhz = 0;
   std::string lt_choice;
+  double ours_w = 0, lt_w = 0;  ///< power, of ours and of the autotuned; 0 where not measured
+  std::string throttle;         ///< why the clock was lower, of either
 };
 
 struct BenchOptions {
   std::vector<Size> sizes;
   int rounds = 11;
   bool cold = true;
-  bool all_vendors = true;  ///< without: ours against the autotuned alone
-  int wall_calls = 0;       ///< calls on the host's clock, for offline and server each; 0: none
-  double gap_us = 10'000;   ///< mean of server's gaps
-  int verify_repeats = 0;   ///< checks of the kernel after it was timed; 0: none
+  bool all_vendors = true;   ///< without: ours against the autotuned alone
+  int wall_calls = 0;        ///< calls on the host's clock, for offline and server each; 0: none
+  double gap_us = 10'000;    ///< mean of server's gaps
+  double power_seconds = 0;  ///< for which ours and the autotuned run for their power; 0: not measured
+  bool same_layout = false;  ///< vendors get our layout alone, and choose anew where they had another
+  int verify_repeats = 0;    ///< checks of the kernel after it was timed; 0: none
 };
 
 struct BenchReport {

@@ -74,6 +74,12 @@ struct CallTimes {
   std::vector<double> host_ns;  ///< until the call returned
 };
 
+/// What a GPU's sensors said while one contender ran again and again.
+struct Draw {
+  double watts = 0;
+  std::string throttle;  ///< reasons of a reduced clock, "power_cap+thermal"; empty: none
+};
+
 /// A GPU as the tuner sees it. Not thread-safe.
 class Device {
  public:
@@ -98,6 +104,10 @@ class Device {
   /// Every check of docs/gemm.md. An error with a reason: the kernel is wrong; without: the
   /// device's fault.
   virtual Status verify(const Size& size, Contender kernel, int repeats) = 0;
+
+  /// Runs the contender for so long, and reads the sensors in the second half. kUnavailable without
+  /// any.
+  virtual Result<Draw> draw(const Size& size, Contender contender, double seconds) = 0;
 
   /// Measured between two clocks of the GPU over some microseconds; 0 where these said nothing.
   virtual Result<double> clock_mhz() = 0;

@@ -29,7 +29,8 @@ std::string header() {
   std::string text = "m,n,k,kernel,fallback";
   for (const Protocol& protocol : kProtocols)
     for (const char* time : kTimes) text += fmt::format(",{}{}", protocol.prefix, time);
-  return text + ",host_ours_ns,host_lt_autotuned_ns,ratio_low,ratio_high,sm_mhz,lt_choice";
+  return text +
+         ",host_ours_ns,host_lt_autotuned_ns,ratio_low,ratio_high,sm_mhz,lt_choice,ours_w,lt_w,throttle";
 }
 
 /// Empty for what was not measured.
@@ -154,8 +155,9 @@ std::string csv_of(const std::vector<Row>& rows) {
     text += fmt::format("{},{},{},{},{}", row.size.m, row.size.n, row.size.k, row.kernel, row.fallback);
     for (const Protocol& protocol : kProtocols) text += fields(row.*protocol.times);
     text +=
-        fmt::format(",{},{},{},{},{},{}\n", field(row.host_ours, 1), field(row.host_lt_autotuned, 1),
-                    field(row.ratio_low, 4), field(row.ratio_high, 4), field(row.sm_mhz, 0), row.lt_choice);
+        fmt::format(",{},{},{},{},{},{},{},{},{}\n", field(row.host_ours, 1), field(row.host_lt_autotuned, 1),
+                    field(row.ratio_low, 4), field(row.ratio_high, 4), field(row.sm_mhz, 0), row.lt_choice,
+                    field(row.ours_w, 1), field(row.lt_w, 1), row.throttle);
   }
   return text;
 }
@@ -179,10 +181,11 @@ Result<std::vector<Row>> rows_of_csv(const std::string& text, const std::string&
     right = right && cells.number("host_ours_ns", row.host_ours) &&
             cells.number("host_lt_autotuned_ns", row.host_lt_autotuned) &&
             cells.number("ratio_low", row.ratio_low) && cells.number("ratio_high", row.ratio_high) &&
-            cells.number("sm_mhz", row.sm_mhz) && row.warm.ours > 0;
+            cells.number("sm_mhz", row.sm_mhz) && cells.number("ours_w", row.ours_w) &&
+            cells.number("lt_w", row.lt_w) && row.warm.ours > 0;
     if (!right) return invalid("this line is no row of the table", {}, {path, number, 0});
     row.kernel = cells.text("kernel"), row.fallback = cells.text("fallback");
-    row.lt_choice = cells.text("lt_choice");
+    row.lt_choice = cells.text("lt_choice"), row.throttle = cells.text("throttle");
     rows.push_back(std::move(row));
   }
   return rows;

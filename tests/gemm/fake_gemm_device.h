@@ -60,6 +60,9 @@ class FakeGemmDevice final : public Device {
     if (wrong.contains(name)) return refused("wrong_result", name + ": 3 wrong elements");
     return Ok{};
   }
+  Result<Draw> draw(const Size&, Contender contender, double) override {
+    return contender < 0 ? Draw{500, "power_cap"} : Draw{400, ""};
+  }
   Result<double> clock_mhz() override {
     if (lost) return Error{ErrorCode::kUnavailable, "CUDA_ERROR_ILLEGAL_ADDRESS"};
     return 1980.0;

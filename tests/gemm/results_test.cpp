@@ -117,6 +117,15 @@ TEST(GemmBench, TimesTheChoiceAgainstEveryVendorOfTheSize) {
   EXPECT_EQ(row.cold.ours, 1.5 * row.warm.ours);
   EXPECT_EQ(row.sm_mhz, 1980);
   EXPECT_EQ(row.offline.ours, 0) << "not asked for";
+  EXPECT_EQ(row.ours_w + row.lt_w, 0) << "not asked for";
+  const auto powered = bench(device, compile, *journal, {.sizes = {size}, .power_seconds = 1}, sink, {});
+  ASSERT_TRUE(powered.ok());
+  EXPECT_EQ(powered->rows[0].ours_w, 400);
+  EXPECT_EQ(powered->rows[0].lt_w, 500);
+  const auto read = rows_of_csv(csv_of(powered->rows), "t.csv");
+  ASSERT_TRUE(read.ok()) << read.error().to_string();
+  EXPECT_EQ((*read)[0].throttle, "power_cap");
+  EXPECT_EQ((*read)[0].lt_w, 500);
   const auto timed = bench(device, compile, *journal, {.sizes = {size}, .wall_calls = 7}, sink, {});
   ASSERT_TRUE(timed.ok());
   const Row& wall = timed->rows[0];
@@ -129,6 +138,33 @@ TEST(GemmBench, TimesTheChoiceAgainstEveryVendorOfTheSize) {
   EXPECT_THAT(summary_of({row}, 132), testing::Not(HasSubstr("offline")));
   device.wrong = {kernel};
   EXPECT_FALSE(bench(device, compile, *journal, {.sizes = {size}, .verify_repeats = 1}, sink, {}).ok());
+  std::remove(path.c_str());
+}
+
+/// The journal's vendor reads B otherwise: another one is chosen among those that read it as ours
+/// does.
+TEST(GemmBench, OfVendorsTheLayoutOfOursAlone) {
+  FakeGemmDevice device;
+  const std::string path = testing::TempDir() + "gemm_same_layout_test" + std::to_string(::getpid());
+  std::remove(path.c_str());
+  auto journal = Journal::open(path);
+  ASSERT_TRUE(journal.ok());
+  const std::string kernel = "direct_tn_16x16x32_w1x1_g2_s1_c1_m1_n1_b1_o1_k1_vectors";
+  for (const Size& size : {Size{64, 64, 64}, Size{64, 64, 128}})
+    ASSERT_TRUE(
+        journal->add(Choice{.size = size, .kernel = kernel, .lt = size.k == 64 ? "lt_nn_0" : "lt_tn_1"})
+            .ok());
+  NullSink sink;
+  const Compile compile = [](const std::string&, Inspect) -> Result<Build> { return Build{"cubin", {}}; };
+  const BenchOptions options{.sizes = {{64, 64, 64}, {64, 64, 128}}, .same_layout = true};
+  const auto report = bench(device, compile, *journal, options, sink, {});
+  ASSERT_TRUE(report.ok()) << report.error().to_string();
+  const Row& chosen = report->rows[0];
+  EXPECT_EQ(chosen.lt_choice, "lt_tn_0");
+  EXPECT_EQ(chosen.warm.lt_autotuned, 4400);
+  EXPECT_EQ(chosen.warm.cublas, 4200) << "TN's alone";
+  EXPECT_EQ(chosen.warm.lt_heuristic, 4400);
+  EXPECT_EQ(report->rows[1].lt_choice, "lt_tn_1") << "the journal's own";
   std::remove(path.c_str());
 }
 

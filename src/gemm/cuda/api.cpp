@@ -16,6 +16,7 @@ Result<MeasuringDriver> open() {
   SymbolBinder binder(library);
   binder.bind(bound.device_get, "cuDeviceGet");
   binder.bind(bound.device_name, "cuDeviceGetName");
+  binder.bind(bound.device_bus, "cuDeviceGetPCIBusId");
   binder.bind(bound.context_retain, "cuDevicePrimaryCtxRetain");
   binder.bind(bound.context_make_current, "cuCtxSetCurrent");
   binder.bind(bound.allocate, "cuMemAlloc_v2");

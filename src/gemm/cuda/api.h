@@ -14,6 +14,7 @@ using GraphExec = struct GraphExecTag*;
 struct MeasuringDriver {
   Code (*device_get)(int*, int ordinal);
   Code (*device_name)(char*, int bytes, int device);
+  Code (*device_bus)(char*, int bytes, int device);
   Code (*context_retain)(Context*, int device);
   Code (*context_make_current)(Context);
   Code (*allocate)(DevicePointer*, std::size_t bytes);

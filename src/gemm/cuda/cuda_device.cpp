@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/random.h"
+#include "base/statistics.h"
 #include "gemm/cuda/api.h"
 #include "gemm/cuda/check_kernels.h"
 #include "gemm/cuda/vendor.h"
@@ -103,11 +104,13 @@ enum Tolerance { kFp32Sums = 0, kExact = 1, kFp16Sums = 2 };
 
 class CudaDevice final : public Device {
  public:
-  CudaDevice(const MeasuringDriver& driver, Stream stream, DeviceFacts facts, std::size_t l2_bytes)
+  CudaDevice(const MeasuringDriver& driver, Stream stream, DeviceFacts facts, std::size_t l2_bytes,
+             Result<Sensors> sensors)
       : driver_(driver),
         stream_(stream),
         facts_(std::move(facts)),
         l2_bytes_(l2_bytes),
+        sensors_(std::move(sensors)),
         operands_(driver),
         before_(driver),
         small_(driver),
@@ -226,6 +229,29 @@ class CudaDevice final : public Device {
       LATHE_CHECK_OK(verify_one(size, kernel, one));
     }
     return repeat(size, kernel, repeats);
+  }
+
+  Result<Draw> draw(const Size& size, Contender contender, double seconds) override {
+    constexpr double kBlockNs = 5e6;
+    if (!sensors_.ok()) return sensors_.error();
+    LATHE_CHECK_OK(prepare(size, false));
+    LATHE_TRY(const double probe_ns, probe(contender));
+    const int calls = std::clamp(static_cast<int>(kBlockNs / std::max(probe_ns, 1.0)), 1, kMaxCalls);
+    LATHE_TRY(const Recording recording, record(contender, calls));
+    std::vector<double> watts;
+    Draw draw;
+    const auto begin_ns = steady_clock().now_ns();
+    for (double spent = 0; spent < seconds || watts.empty(); spent = seconds_since(begin_ns)) {
+      LATHE_TRY([[maybe_unused]] const double ns, run(recording));
+      if (spent < seconds / 2) continue;
+      const Draw now = (*sensors_)();
+      if (now.watts > 0) watts.push_back(now.watts);
+      if (!now.throttle.empty()) draw.throttle = now.throttle;
+      if (spent > 2 * seconds) break;
+    }
+    if (watts.empty()) return Error{ErrorCode::kUnavailable, "the GPU does not report its power"};
+    draw.watts = median(watts);
+    return draw;
   }
 
   Result<double> clock_mhz() override {
@@ -519,6 +545,7 @@ class CudaDevice final : public Device {
   Stream stream_;
   DeviceFacts facts_;
   std::size_t l2_bytes_;
+  Result<Sensors> sensors_;
   Buffer operands_, before_, small_, workspace_, vendor_workspace_;
   Function fill_ = nullptr, compare_ = nullptr, guards_ = nullptr, checksum_ = nullptr, clocks_ = nullptr;
   Event begin_ = nullptr, end_ = nullptr;
@@ -532,7 +559,8 @@ class CudaDevice final : public Device {
 
 }  // namespace
 
-Result<std::unique_ptr<Device>> open_cuda_device(int ordinal, const Compile& compile) {
+Result<std::unique_ptr<Device>> open_cuda_device(int ordinal, const Compile& compile,
+                                                 const OpenSensors& open_sensors) {
   LATHE_TRY(const MeasuringDriver* const driver, measuring_driver());
   int device = 0;
   LATHE_CHECK_OK(check(driver->device_get(&device, ordinal), "finding the GPU"));
@@ -547,10 +575,16 @@ Result<std::unique_ptr<Device>> open_cuda_device(int ordinal, const Compile& com
             "the GPU"));
   LATHE_CHECK_OK(check(lathe::gemm::driver()->device_attribute(&l2_bytes, DeviceAttribute::kL2Bytes, device),
                        "the GPU"));
+  Result<Sensors> sensors = Error{ErrorCode::kUnavailable, "nobody reads this GPU's sensors"};
+  if (open_sensors) {
+    std::array<char, 32> bus{};
+    LATHE_CHECK_OK(check(driver->device_bus(bus.data(), bus.size(), device), "finding the GPU's bus"));
+    sensors = open_sensors(bus.data());
+  }
   Stream stream = nullptr;
   LATHE_CHECK_OK(check(driver->stream_create(&stream, 1), "making a stream"));
   auto opened = std::make_unique<CudaDevice>(*driver, stream, DeviceFacts{name.data(), sm_count},
-                                             static_cast<std::size_t>(l2_bytes));
+                                             static_cast<std::size_t>(l2_bytes), std::move(sensors));
   LATHE_CHECK_OK(opened->start(compile));
   return std::unique_ptr<Device>(std::move(opened));
 }

@@ -37,6 +37,14 @@ constexpr std::array<std::pair<Throttle, const char*>, 5> kReasons{
 
 }  // namespace
 
+std::vector<std::string> reasons_of(std::uint64_t throttle) {
+  std::vector<std::string> names;
+  for (const auto& [bit, name] : kReasons)
+    if ((throttle & static_cast<std::uint64_t>(bit)) != 0)
+      names.push_back(std::string(name).substr(std::string_view("throttled.").size()));
+  return names;
+}
+
 Result<Nvml> Nvml::open(const std::string& pci) {
   void* const library = ::dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
   if (!library) return unavailable("no NVML (libnvidia-ml.so.1)");

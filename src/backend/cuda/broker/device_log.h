@@ -30,6 +30,9 @@ struct DeviceReading {
   std::uint64_t throttle = 0;  ///< Throttle bits, and harmless others
 };
 
+/// Names of the reasons in a mask that matter: "power_cap", ...
+std::vector<std::string> reasons_of(std::uint64_t throttle);
+
 /// NVIDIA's management library, bound at run time. Needs no context on the GPU. Thread-safe.
 class Nvml {
  public:

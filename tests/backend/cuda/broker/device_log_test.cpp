@@ -15,6 +15,8 @@ TEST(DeviceLog, SummarisesMediansAndTheShareOfThrottledReadings) {
                                 {.clock_mhz = 1980, .power_w = 500, .throttle = 0x1},
                                 {.clock_mhz = 1700, .power_w = 700, .throttle = 0x4},
                                 {.clock_mhz = 1980, .power_w = 600}});
+  EXPECT_EQ(reasons_of(0x25), (std::vector<std::string>{"power_cap", "thermal"}));
+  EXPECT_TRUE(reasons_of(0x1).empty()) << "an idle GPU";
   EXPECT_DOUBLE_EQ(state.at("clock_mhz"), 1980);
   EXPECT_DOUBLE_EQ(state.at("clock_mhz_low"), 1700);
   EXPECT_DOUBLE_EQ(state.at("power_w"), 550);
