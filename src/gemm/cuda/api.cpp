@@ -23,6 +23,7 @@ Result<MeasuringDriver> open() {
   binder.bind(bound.release, "cuMemFree_v2");
   binder.bind(bound.copy_to_device, "cuMemcpyHtoD_v2");
   binder.bind(bound.copy_to_host, "cuMemcpyDtoH_v2");
+  binder.bind(bound.copy_within, "cuMemcpyDtoDAsync_v2");
   binder.bind(bound.fill_halves, "cuMemsetD16Async");
   binder.bind(bound.stream_create, "cuStreamCreate");
   binder.bind(bound.stream_synchronize, "cuStreamSynchronize");

@@ -21,6 +21,7 @@ struct MeasuringDriver {
   Code (*release)(DevicePointer);
   Code (*copy_to_device)(DevicePointer, const void*, std::size_t bytes);
   Code (*copy_to_host)(void*, DevicePointer, std::size_t bytes);
+  Code (*copy_within)(DevicePointer to, DevicePointer from, std::size_t bytes, Stream);
   Code (*fill_halves)(DevicePointer, unsigned short, std::size_t count, Stream);
   Code (*stream_create)(Stream*, unsigned flags);
   Code (*stream_synchronize)(Stream);

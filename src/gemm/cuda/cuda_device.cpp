@@ -23,6 +23,7 @@ namespace {
 constexpr unsigned short kPoison = 0x7e5a;  // a NaN
 constexpr std::int64_t kGuard = 4096;       // halves before and behind C
 constexpr int kMaxCalls = 400;
+constexpr std::size_t kTrafficBytes = std::size_t{64} << 20;  // of a copy beside a checked run
 constexpr int kCaptureThisThread = 1;
 
 /// Device memory that grows on demand; its contents do not survive that.
@@ -112,6 +113,7 @@ class CudaDevice final : public Device {
         l2_bytes_(l2_bytes),
         sensors_(std::move(sensors)),
         operands_(driver),
+        traffic_(driver),
         before_(driver),
         small_(driver),
         workspace_(driver),
@@ -129,6 +131,7 @@ class CudaDevice final : public Device {
       LATHE_CHECK_OK(check(driver()->module_function(function, module, name), name));
     for (Event* event : {&begin_, &end_})
       LATHE_CHECK_OK(check(driver_.event_create(event, 0), "creating an event"));
+    LATHE_CHECK_OK(check(driver_.stream_create(&traffic_stream_, 1), "making a stream"));
     LATHE_CHECK_OK(small_.reserve(1 << 16));
     LATHE_CHECK_OK(workspace_.reserve(kWorkspaceBytes));
     LATHE_CHECK_OK(clear_counters());
@@ -500,6 +503,14 @@ class CudaDevice final : public Device {
 
   /// Random numbers, again and again into poisoned memory: every result has the same bits.
   Status repeat(const Size& size, const Kernel& kernel, int repeats) {
+    LATHE_CHECK_OK(traffic_.reserve(2 * kTrafficBytes));
+    const Status repeated = repeat_in_traffic(size, kernel, repeats);
+    LATHE_CHECK_OK(check(driver_.stream_synchronize(traffic_stream_), "copying beside a kernel"));
+    return repeated;
+  }
+
+  /// Copies go on beside every second run, so that its blocks start and load at other times.
+  Status repeat_in_traffic(const Size& size, const Kernel& kernel, int repeats) {
     LATHE_TRY(const Call call, lay_out(size, kernel.plan.layout, 0, 0, 0));
     LATHE_CHECK_OK(fill_operands(call, kernel.plan.layout, kUniform, 5));
     std::int64_t m = call.m, n = call.n, ldc = call.ldc;
@@ -509,6 +520,10 @@ class CudaDevice final : public Device {
       LATHE_CHECK_OK(
           check(driver_.fill_halves(c, kPoison, static_cast<std::size_t>(m * n), stream_), "poisoning"));
       LATHE_CHECK_OK(poison_workspace(kernel));
+      if (i % 2 == 1)
+        LATHE_CHECK_OK(check(
+            driver_.copy_within(traffic_.at(), traffic_.at() + kTrafficBytes, kTrafficBytes, traffic_stream_),
+            "copying beside a kernel"));
       LATHE_CHECK_OK(check(launch(kernel, call, facts_.sm_count, stream_), "launching a kernel"));
       LATHE_TRY(const std::uint64_t sum, counter_after([&](DevicePointer counter) {
                   void* arguments[] = {&c, &m, &n, &ldc, &counter};
@@ -546,7 +561,8 @@ class CudaDevice final : public Device {
   DeviceFacts facts_;
   std::size_t l2_bytes_;
   Result<Sensors> sensors_;
-  Buffer operands_, before_, small_, workspace_, vendor_workspace_;
+  Stream traffic_stream_ = nullptr;
+  Buffer operands_, traffic_, before_, small_, workspace_, vendor_workspace_;
   Function fill_ = nullptr, compare_ = nullptr, guards_ = nullptr, checksum_ = nullptr, clocks_ = nullptr;
   Event begin_ = nullptr, end_ = nullptr;
   std::unique_ptr<VendorLibraries> vendors_;
