@@ -166,6 +166,8 @@ Result<int> export_gemm(const GemmOptions& given) {
   }
   LATHE_TRY(const auto sm90, Compiler::open("sm_90a"));
   LATHE_TRY(const auto sm80, Compiler::open("sm_80"));
+  if (!sm90->has_disassembler())
+    print_error("no nvdisasm: the types of sums are not read from the machine code, spills are seen\n");
   LATHE_TRY(const gemm::ExportReport report,
             gemm::export_library(journals, {Compiler::function(sm90), Compiler::function(sm80)}, given.out));
   print("{}/lib/liblathe_gemm.so: {} kernels, {} tuned sizes, {:.1f} MB of machine code\n", given.out,
