@@ -110,10 +110,14 @@ void refuse_other_devices(Fields& fields, Request& request, Computes where) {
                 "this service runs PyTorch modules on the processor (--device host:cpu), neither Triton nor "
                 "CUDA; send \"cpu\" or leave it out");
     fields.only("device_preference", {"cpu", "host:cpu"}, "the device here is the processor");
+    fields.never("enable_profiling", true, "there are no device counters on this device; send false");
     fields.never("run_triton_detection", true, "there is no Triton on this device; send false");
     fields.never("enable_triton_detection", true, "there is no Triton on this device; send false");
   } else {
     fields.only("backend", {"triton", "cuda", "pytorch"}, "the device here is a GPU (--device host:cuda)");
+    fields.never("enable_profiling", true,
+                 "whose kernels computed is not measured in a process that brings its own host code "
+                 "(own_kernels); send false, and a reward without the profile's share");
     if (const std::string device = fields.text("device_preference", "cuda"); !names_gpu(device))
       fields.refuse("device_preference",
                     fmt::format("is '{}': the device here is a GPU", visible_line(device.substr(0, 64))));
@@ -130,13 +134,10 @@ void refuse_what_is_not_here(Fields& fields) {
   fields.only("toolkit", {"kernelbench"}, "the toolkit here is kernelbench");
   fields.only("backend_adapter", {"kernelbench"}, "the adapter here is kernelbench");
   fields.only("reference_backend", {"pytorch"}, "the reference runs eagerly: torch.compile is not available");
-  fields.never("enable_profiling", true,
-               "whose kernels computed is not measured in a process that brings its own host code "
-               "(own_kernels); send false, and a reward without the profile's share");
   fields.never("run_correctness", false, "there is no verdict without verification");
   fields.absent("cases", "the gym draws inputs itself");
   fields.absent("cases_code", "the gym draws inputs itself");
-  fields.absent("resources", "a kernel has what the service was started with");
+  fields.absent("resources", "a kernel has the processors and the GPU that the service was started with");
 }
 
 void note_what_is_different(Fields& fields, Request& request) {
