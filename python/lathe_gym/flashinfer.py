@@ -30,33 +30,35 @@ _DTYPES = {
 }
 _LARGEST_OF = 2  # times the largest extent of a workload: as far as a task's domain goes
 
-# What calls a solution's or a reference's function: by names, with outputs to write to where it wants them.
+# What calls a solution's or a reference's function: by names, with outputs to write to where it wants them. Whether it
+# does is not for a timed call to find out.
 _ENTRY = '''
+import inspect as lathe_inspect
+
+import torch as lathe_torch
+
+lathe_inputs, lathe_outputs = {inputs!r}, {outputs!r}
+lathe_writes = set(lathe_outputs) <= set(lathe_inspect.signature({function}).parameters)
+
+
 def lathe_entry(*values):
-    import inspect
-
-    import torch
-
-    inputs, outputs, axes = {inputs!r}, {outputs!r}, dict({constants!r})
-    given = dict(zip(inputs, values))
-    function = {function}
-    if not set(outputs) <= set(inspect.signature(function).parameters):
-        got = function(**given)
-        return tuple(got[name] for name in outputs) if isinstance(got, dict) else got
-    device = next(value.device for value in values if isinstance(value, torch.Tensor))
+    given = dict(zip(lathe_inputs, values))
+    if not lathe_writes:
+        got = {function}(**given)
+        return tuple(got[name] for name in lathe_outputs) if isinstance(got, dict) else got
+    axes = dict({constants!r})
+    device = next(value.device for value in values if isinstance(value, lathe_torch.Tensor))
     for name, shape in {shapes!r}.items():
         axes.update(zip(shape, given[name].shape))
-    made = {{name: torch.empty([axes.get(axis, axis) for axis in shape], dtype=getattr(torch, dtype), device=device)
-            for name, (shape, dtype) in outputs.items()}}
-    function(**given, **made)
+    made = {{name: lathe_torch.empty([axes.get(axis, axis) for axis in shape], dtype=getattr(lathe_torch, dtype),
+                                    device=device)
+            for name, (shape, dtype) in lathe_outputs.items()}}
+    {function}(**given, **made)
     return tuple(made.values())
 '''
 
 # A task's reference is a module.
 _MODULE = '''
-
-import torch as lathe_torch
-
 
 class LatheModel(lathe_torch.nn.Module):
     def forward(self, *values):

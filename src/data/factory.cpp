@@ -185,10 +185,8 @@ class Factory {
     LATHE_CHECK_OK(add_drawn(work, others));
     std::set<Digest> tried;
     for (const Experience& experience : known) tried.insert(experience.candidate);
-    std::erase_if(others, [&](Experience& other) {
-      other.candidate = digest_of(other.candidate_text);
-      return !tried.insert(other.candidate).second;
-    });
+    for (Experience& other : others) other.candidate = digest_of(other.candidate_text);
+    std::erase_if(others, [&](const Experience& other) { return !tried.insert(other.candidate).second; });
     std::int64_t sequence = 0;
     for (const Experience& experience : known) sequence = std::max(sequence, experience.sequence + 1);
     for (Experience& other : others) {

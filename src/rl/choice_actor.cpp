@@ -267,8 +267,8 @@ void ChoiceActor::add_rows_gradient(const Scored& scored, const std::vector<doub
       below[n] += by_value[value];
     }
     for (std::size_t v = 0; v < decided.size(); ++v) {
-      const double by_score = options_.joint_temperature > 0 ? by_value[v] / options_.joint_temperature
-                                                             : by_value[v] - std::exp(decided[v]) * below[n];
+      const double joint = net_.joint_temperature();
+      const double by_score = joint > 0 ? by_value[v] / joint : by_value[v] - std::exp(decided[v]) * below[n];
       if (by_score != 0) net_.add_gradient(inputs(scored)[n][v], by_score, gradient_);
     }
   }
@@ -336,7 +336,8 @@ Status ChoiceActor::restore(const std::string& state, const std::string&) {
     LATHE_TRY(ChoiceNet net, ChoiceNet::from_text(json.at("net").get<std::string>()));
     auto first = json.at("first_moment").get<std::vector<double>>();
     auto second = json.at("second_moment").get<std::vector<double>>();
-    if (net.weights().size() != net_.weights().size() || first.size() != first_moment_.size() ||
+    if (net.joint_temperature() != net_.joint_temperature() ||
+        net.weights().size() != net_.weights().size() || first.size() != first_moment_.size() ||
         second.size() != second_moment_.size())
       return invalid("the actor's state is of another network", "resume with the recipe it was made by");
     updates_ = json_integer<std::int64_t>(json.at("updates"));

@@ -136,11 +136,10 @@ Status check_result_name(const RawNode& raw, const TaskSpec& spec) {
                    "use a C identifier that is no keyword, such as h or y", raw.where);
   }
   const TensorDecl* tensor = spec.find_tensor(raw.out);
-  const bool taken = spec.find_node(raw.out) != nullptr ||
-                     std::ranges::find(spec.dim_names, raw.out) != spec.dim_names.end() ||
-                     (tensor != nullptr && tensor->role != Role::kInOut);
-  if (!taken) return Ok{};
   const bool is_dim = std::ranges::find(spec.dim_names, raw.out) != spec.dim_names.end();
+  const bool taken =
+      spec.find_node(raw.out) != nullptr || is_dim || (tensor != nullptr && tensor->role != Role::kInOut);
+  if (!taken) return Ok{};
   return invalid(fmt::format("'{}' is declared twice", raw.out),
                  is_dim ? "it names a dim: values, tensors and dims share one namespace"
                         : "only an inout tensor can be written by a node, and only once",

@@ -2,24 +2,17 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <set>
-#include <sstream>
 
 #include "backend/cpu/cpu_backend.h"
+#include "tests/conformance/suite.h"
 
 namespace lathe {
 namespace {
 
 const std::string kFolder = LATHE_SOURCE_DIR "/tests/conformance";
-
-/// Prints each case when it ends, because a suite that takes a minute should not be silent.
-class PrintingSink final : public EventSink {
- public:
-  void on_event(const Event& event) override { std::printf("%s\n", event.text.c_str()); }
-};
 
 std::unique_ptr<Backend> backend_with(int threads) {
   CpuBackendOptions options;
@@ -43,16 +36,6 @@ std::unique_ptr<Backend> backend_with(int threads) {
 Seed secret() {
   const char* text = std::getenv("LATHE_CONFORMANCE_SEED");
   return Seed::from_number(text ? std::strtoull(text, nullptr, 10) : 20);
-}
-
-/// LATHE_CONFORMANCE_ONLY="late_write zeros" runs two cases.
-std::vector<std::string> chosen_cases() {
-  const char* text = std::getenv("LATHE_CONFORMANCE_ONLY");
-  std::vector<std::string> chosen;
-  for (std::istringstream words(text ? text : ""); words >> chosen.emplace_back();) {
-  }
-  chosen.pop_back();
-  return chosen;
 }
 
 void expect_all(const ConformanceReport& report, bool with_naive) {

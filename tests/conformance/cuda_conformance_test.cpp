@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <filesystem>
 #include <set>
 
@@ -14,16 +13,12 @@
 #include "base/fd.h"
 #include "conformance/conformance.h"
 #include "tests/backend/cuda/without_gpu.h"
+#include "tests/conformance/suite.h"
 
 namespace lathe {
 namespace {
 
 const std::string kFolder = LATHE_SOURCE_DIR "/tests/conformance/cuda";
-
-class PrintingSink final : public EventSink {
- public:
-  void on_event(const Event& event) override { std::printf("%s\n", event.text.c_str()); }
-};
 
 TEST(CudaConformance, TheTableListsEveryCandidate) {
   const auto cases = read_conformance_table(kFolder);

@@ -1,35 +1,17 @@
 #include <gtest/gtest.h>
 
-#include <cstdio>
-#include <cstdlib>
 #include <filesystem>
 #include <set>
-#include <sstream>
 
 #include "backend/host/host_backend.h"
 #include "backend/host/naive_grader.h"
 #include "conformance/conformance.h"
+#include "tests/conformance/suite.h"
 
 namespace lathe {
 namespace {
 
 const std::string kFolder = LATHE_SOURCE_DIR "/tests/conformance/host";
-
-/// Prints each case when it ends, because a suite that takes minutes should not be silent.
-class PrintingSink final : public EventSink {
- public:
-  void on_event(const Event& event) override {
-    std::printf("%s\n", event.text.c_str());
-    std::fflush(stdout);
-  }
-};
-
-/// LATHE_CONFORMANCE_ONLY="side_thread zeros" runs two cases.
-std::vector<std::string> chosen_cases() {
-  const char* text = std::getenv("LATHE_CONFORMANCE_ONLY");
-  std::istringstream words(text ? text : "");
-  return {std::istream_iterator<std::string>(words), {}};
-}
 
 /// LATHE_CONFORMANCE_ONLY replaces `cases`; without either all of them run.
 void judge_suite(bool few_processes, std::vector<std::string> cases) {

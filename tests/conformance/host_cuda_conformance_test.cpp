@@ -1,22 +1,13 @@
 #include <gtest/gtest.h>
 
-#include <cstdio>
-
 #include "backend/cuda/broker/window_client.h"
 #include "backend/host/host_backend.h"
 #include "conformance/conformance.h"
 #include "tests/backend/cuda/without_gpu.h"
+#include "tests/conformance/suite.h"
 
 namespace lathe {
 namespace {
-
-class PrintingSink final : public EventSink {
- public:
-  void on_event(const Event& event) override {
-    std::printf("%s\n", event.text.c_str());
-    std::fflush(stdout);
-  }
-};
 
 /// Minutes: LATHE_PYTHON names an interpreter with a PyTorch for CUDA and Triton.
 TEST(HostCudaConformance, EveryExploitIsRefusedAndEveryHonestModulePasses) {

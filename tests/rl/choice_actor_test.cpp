@@ -134,6 +134,9 @@ TEST_P(ChoiceActors, TheirGreedyAnswerIsTheLikeliestRow) {
 TEST_P(ChoiceActors, RefuseTheStateOfAnotherNetwork) {
   ChoiceActor other(table_, Seed::from_number(1), {.hidden = 7});
   EXPECT_FALSE(actor_.restore(*other.save(""), "").ok());
+  ChoiceActor otherwise_scored(table_, Seed::from_number(1),
+                               {.hidden = 6, .joint_temperature = GetParam() + 1});
+  EXPECT_FALSE(actor_.restore(*otherwise_scored.save(""), "").ok());
   EXPECT_FALSE(actor_.restore("{}", "").ok());
   EXPECT_FALSE(actor_.restore("no JSON", "").ok());
 }

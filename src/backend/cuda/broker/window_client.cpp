@@ -86,7 +86,7 @@ class CudaWindows final : public DeviceWindows {
     LATHE_TRY(const auto answer, process_->ask({.verb = Verb::kStage,
                                                 .window = window_,
                                                 .poison = poison,
-                                                .slot = trial == kNoTrial ? kNoSlot : trial,
+                                                .slot = trial,
                                                 .filled = has(trial)}));
     if (answer.reply.numbers[0] != 0) kept_.insert(trial);
     return Ok{};

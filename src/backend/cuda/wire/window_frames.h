@@ -19,7 +19,6 @@ std::string encode(const WindowDevice& device);
 Result<WindowDevice> decode_window_device(std::string_view bytes);
 
 inline constexpr int kWindowMeasurements = 10;  ///< of which the least counts
-inline constexpr std::uint64_t kNoSlot = ~std::uint64_t{0};
 
 /// A request to the process that holds windows (backend/host_gpu.h), which serves one at a time.
 /// kOpen comes with the memories of inputs and of outputs, and its reply with handles of both
@@ -29,11 +28,11 @@ struct WindowRequest {
   Verb verb = Verb::kOpen;
   std::uint64_t id = 0;  ///< which its reply repeats
   std::uint64_t window = 0;
-  std::uint64_t inputs = 0, outputs = 0;  ///< kOpen: bytes of a call's
-  std::uint8_t poison = 0;                ///< kStage
-  std::uint64_t slot = kNoSlot;           ///< kStage: where the inputs are to stay on the device
-  bool filled = false;                    ///< kStage: they are there
-  std::uint64_t offset = 0;               ///< kFetch
+  std::uint64_t inputs = 0, outputs = 0;   ///< kOpen: bytes of a call's
+  std::uint8_t poison = 0;                 ///< kStage
+  std::uint64_t slot = ~std::uint64_t{0};  ///< kStage: where the inputs are to stay; beyond memory: nowhere
+  bool filled = false;                     ///< kStage: they are there
+  std::uint64_t offset = 0;                ///< kFetch
 };
 std::string encode(const WindowRequest& request);
 Result<WindowRequest> decode_window_request(std::string_view bytes);
