@@ -18,8 +18,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   (void)kernelgym::parse_batch(text);
   if (lathe::json_nesting(text) <= kMaxNesting)
     if (const auto body = lathe::parse_json(text, "body"); body.ok())
-      if (const auto request = kernelgym::parse_request(*body); request.ok())
-        if (!parse_evaluation(lathe::json_text(request->evaluation)).ok()) __builtin_trap();
+      for (const auto where : {kernelgym::Computes::kOnProcessor, kernelgym::Computes::kOnGpu})
+        if (const auto request = kernelgym::parse_request(*body, where); request.ok())
+          if (!parse_evaluation(lathe::json_text(request->evaluation)).ok()) __builtin_trap();
   if (const auto message = decode_worker_message(text); message.ok())
     if (!decode_worker_message(encode(*message)).ok()) __builtin_trap();
   if (const auto message = decode_front_message(text); message.ok())
