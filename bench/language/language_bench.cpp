@@ -1,7 +1,8 @@
-// The schedule language in a model's hands: for each task the size of its grammar, what building it
-// takes, how many of the schedules that the model samples under it are well-formed and distinct,
-// and what the grammar costs a token: answers of one length are drawn with it and without. Prints
-// rows of a Markdown table.
+// Both languages in a model's hands: for each task the size of its grammar and what building it
+// takes. Of schedules, how many that the model samples under it are well-formed and distinct, and
+// what the grammar costs a token: answers of one length are drawn with it and without. Of kernels,
+// how many have a plan that fits the task, with the grammar and without. Prints rows of a Markdown
+// table.
 
 #include <fmt/format.h>
 
@@ -11,9 +12,11 @@
 #include <filesystem>
 #include <set>
 
+#include "candidate/candidate.h"
 #include "model/chat_tokens.h"
 #include "model/engine_client.h"
 #include "policy/catalog/schedule_language.h"
+#include "policy/language.h"
 
 namespace {
 
@@ -37,7 +40,11 @@ double seconds_of(const std::function<void()>& work) {
 
 struct Options {
   std::string model, engine_device = "cpu";
+  std::string language = "schedule";
+  std::string adapter;
+  bool cuda = false;
   std::vector<std::string> tasks;
+  int front_tokens = 256;
   int samples = 64;
   int batch = 16;
   std::uint64_t seed = 1;
@@ -69,7 +76,7 @@ void measure(const Options& options, const std::string& path, Engine& engine, co
   for (const Message& message : prompt.messages) messages.push_back({message.role, message.content});
   GenerationRequest request{.prompt = need(encode_chat(tokenizer, chat, messages)),
                             .samples = options.samples,
-                            .max_tokens = static_cast<std::int32_t>(texts->longest_text()) + 1,
+                            .max_tokens = static_cast<std::int32_t>(texts->longest_text().value()) + 1,
                             .sampling = {.seed = options.seed},
                             .grammar = automaton};
   const std::vector<Sample> drawn = need(generate(engine, request));
@@ -117,26 +124,101 @@ void measure(const Options& options, const std::string& path, Engine& engine, co
   tally.well_formed += well_formed;
 }
 
+struct Plans {
+  std::int64_t readable = 0, fitting = 0, unfinished = 0;
+};
+
+/// Of answers that are cut off after their front matter, what that is.
+Plans plans_of(const std::vector<Sample>& samples, const Tokenizer& tokenizer, const TaskSpec& task) {
+  Plans plans;
+  for (const Sample& sample : samples) {
+    const std::string text = candidate_in(tokenizer.decode(sample.tokens));
+    if (starts_with_front_matter(text) && text.find("*/") == std::string::npos) {
+      ++plans.unfinished;
+      continue;
+    }
+    const auto candidate = parse_candidate(text, "answer");
+    plans.readable += candidate.ok();
+    plans.fitting += candidate.ok() && check_plan(*candidate, task).ok();
+  }
+  return plans;
+}
+
+void measure_plans(const Options& options, const std::string& path, Engine& engine,
+                   const Tokenizer& tokenizer, const ChatTemplate* chat, Plans& bound, Plans& unbound) {
+  PolicyContext context{std::make_shared<const TaskSpec>(need(load_task(path))), {}, {}};
+  context.device.dialect = options.cuda ? Dialect::kCuda : Dialect::kCpu;
+  const auto language = kernel_language(true);
+  std::shared_ptr<const TokenAutomaton> automaton;
+  const TokenId end = need(end_of_turn(tokenizer, chat));
+  const double build_seconds = seconds_of(
+      [&] { automaton = need(token_automaton(*need(language->grammar(context)), tokenizer, end)); });
+  std::size_t arrows = 0;
+  for (const auto& state : automaton->states) arrows += state.arrows.size();
+
+  static const Prompter prompter = need(Prompter::load());
+  const Prompt prompt =
+      need(prompter.render({*context.task, context.device, context.peaks, {}, {}, nullptr}, {}));
+  std::vector<ChatMessage> messages;
+  for (const Message& message : prompt.messages) messages.push_back({message.role, message.content});
+  GenerationRequest request{.prompt = need(encode_chat(tokenizer, chat, messages)),
+                            .samples = options.samples,
+                            .max_tokens = options.front_tokens,
+                            .sampling = {.seed = options.seed},
+                            .stop_texts = language->stop_texts(),
+                            .grammar = automaton};
+  const auto draw = [&](Plans& all) {
+    const Plans plans = plans_of(need(generate(engine, request)), tokenizer, *context.task);
+    all.readable += plans.readable, all.fitting += plans.fitting, all.unfinished += plans.unfinished;
+    return plans;
+  };
+  const Plans with = draw(bound);
+  request.grammar = nullptr;
+  const Plans without = draw(unbound);
+  fmt::print("| {} | {} | {} | {:.0f} | {} | {} | {} | {} | {} | {} | {} |\n",
+             std::filesystem::path(path).stem().string(), automaton->states.size(), arrows,
+             build_seconds * 1e3, options.samples, with.readable, with.fitting, with.unfinished,
+             without.readable, without.fitting, without.unfinished);
+  std::fflush(stdout);
+}
+
 }  // namespace
 
 int main(int count, char** arguments) {
   Options options;
-  CLI::App app("The schedule language in a model's hands");
+  CLI::App app("Languages for kernels in a model's hands");
   app.add_option("--model", options.model, "a GGUF file")->required();
+  app.add_option("--adapter", options.adapter, "a folder with a LoRA adapter");
+  app.add_option("--language", options.language, "schedule or kernel")->capture_default_str();
+  app.add_flag("--cuda", options.cuda, "kernels for a GPU");
+  app.add_option("--front-tokens", options.front_tokens, "of a kernel, at most")->capture_default_str();
   app.add_option("--engine-device", options.engine_device, "auto, cpu or cuda")->capture_default_str();
   app.add_option("--samples", options.samples, "a task")->capture_default_str();
   app.add_option("--batch", options.batch, "answers at once")->capture_default_str();
   app.add_option("--seed", options.seed, "of the samples")->capture_default_str();
   app.add_option("TASK", options.tasks, "task files")->required();
   CLI11_PARSE(app, count, arguments);
-  const auto engine =
-      need(start_engine({.program = need(find_engine_program()),
-                         .arguments = {"--model", options.model, "--device", options.engine_device, "--batch",
-                                       std::to_string(options.batch)}}));
+  EngineClientOptions client{.program = need(find_engine_program()),
+                             .arguments = {"--model", options.model, "--device", options.engine_device,
+                                           "--batch", std::to_string(options.batch)}};
+  if (!options.adapter.empty())
+    client.arguments.insert(client.arguments.end(), {"--adapter", options.adapter});
+  const auto engine = need(start_engine(client));
   const Tokenizer tokenizer = need(Tokenizer::open(options.model));
   const auto chat = ChatTemplate::open(options.model);
   fmt::print("{}, {}, {}, {} at once, temperature 1\n\n", engine->info().model, engine->info().device,
              engine->info().precision, options.batch);
+  if (options.language == "kernel") {
+    fmt::print(
+        "| task | token states | arrows | ms to build | samples | readable | fitting | not finished | "
+        "free: readable | fitting | not finished |\n|---|---|---|---|---|---|---|---|---|---|---|\n");
+    Plans bound, unbound;
+    for (const std::string& task : options.tasks)
+      measure_plans(options, task, *engine, tokenizer, chat.ok() ? &*chat : nullptr, bound, unbound);
+    fmt::print("\nof {} each: {} fit their task under the grammar, {} without\n",
+               options.samples * options.tasks.size(), bound.fitting, unbound.fitting);
+    return 0;
+  }
   fmt::print(
       "| task | text states | token states | arrows | ms to build | samples | well-formed | distinct | "
       "tokens "

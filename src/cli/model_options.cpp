@@ -43,6 +43,7 @@ void visit_fields(Options& options, Visit visit) {
   visit("request_seconds", options.request_seconds);
   visit("whole_replies", options.whole_replies);
   visit("no_logprobs", options.no_logprobs);
+  visit("no_grammar", options.no_grammar);
   visit("prompts", options.prompts);
   visit("token_budget", options.token_budget);
   visit("money_budget", options.money_budget);
@@ -144,7 +145,7 @@ Result<std::vector<ChoiceNet>> read_networks(const std::string& path) {
 }  // namespace
 
 std::shared_ptr<const ActionLanguage> language_of(const ModelOptions& options) {
-  return options.language == "schedule" ? make_schedule_language() : kernel_language();
+  return options.language == "schedule" ? make_schedule_language() : kernel_language(!options.no_grammar);
 }
 
 std::vector<CLI::Option*> add_model_options(CLI::App& verb, ModelOptions& options) {
@@ -196,6 +197,10 @@ std::vector<CLI::Option*> add_model_options(CLI::App& verb, ModelOptions& option
   kept.push_back(verb.add_flag("--no-stream", options.whole_replies, "Ask for whole replies")->group(kGroup));
   kept.push_back(
       verb.add_flag("--no-logprobs", options.no_logprobs, "Do not ask for log-probabilities")->group(kGroup));
+  kept.push_back(
+      verb.add_flag("--no-grammar", options.no_grammar,
+                    "local: let kernels begin with any text, not with front matter alone that can be read")
+          ->group(kGroup));
   add("--prompts", options.prompts, "A folder of prompt templates (default: Lathe's own)");
   add("--prompt-price", options.prompt_price, "USD a million prompt tokens")->check(number(0, 1e9));
   add("--answer-price", options.answer_price, "USD a million answer tokens")->check(number(0, 1e9));

@@ -32,7 +32,8 @@ struct ModelOptions {
   int concurrency = 4;
   double request_seconds = 900;
   bool whole_replies = false, no_logprobs = false;
-  std::string prompts;  ///< a folder of templates; empty: the installation's
+  bool no_grammar = false;  ///< local: of kernels; schedules always have one
+  std::string prompts;      ///< a folder of templates; empty: the installation's
   std::int64_t token_budget = 0;
   double money_budget = 0;                    ///< USD
   double prompt_price = 0, answer_price = 0;  ///< USD a million tokens

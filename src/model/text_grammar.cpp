@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 #include <span>
+#include <tuple>
 
 namespace lathe {
 namespace {
@@ -12,6 +13,8 @@ namespace {
 /// The grammar byte by byte, made deterministic: a place is the set of edges that a text may be in.
 class BytePlaces {
  public:
+  using Next = std::map<unsigned char, std::int32_t>;
+
   explicit BytePlaces(const TextGrammar& grammar) : grammar_(grammar) {
     Place first;
     enter(0, first);
@@ -19,25 +22,19 @@ class BytePlaces {
   }
 
   std::int32_t begin() const { return begin_; }
-  bool may_end(std::int32_t place) const { return places_[static_cast<std::size_t>(place)].end; }
+  bool may_end(std::int32_t place) const { return at(place).end; }
+  bool is_open(std::int32_t place) const { return at(place).open; }
 
-  const std::map<unsigned char, std::int32_t>& next(std::int32_t place) {
-    const auto at = static_cast<std::size_t>(place);
-    if (!places_[at].next) {
+  /// Not of an open place, which every byte leads back to.
+  const Next& next(std::int32_t place) {
+    if (!at(place).next) {
       std::map<unsigned char, Place> reached;
-      for (const Position& position : places_[at].positions) {
-        const TextGrammar::Edge& edge = edge_of(position);
-        Place& to = reached[static_cast<unsigned char>(edge.text[position.offset])];
-        if (position.offset + 1 < edge.text.size())
-          to.positions.insert({position.state, position.edge, position.offset + 1});
-        else
-          enter(edge.to, to);
-      }
-      std::map<unsigned char, std::int32_t> numbers;
+      for (const Position& position : at(place).positions) step(position, reached);
+      Next numbers;
       for (auto& [byte, to] : reached) numbers[byte] = add(std::move(to));
-      places_[at].next = std::move(numbers);
+      places_[static_cast<std::size_t>(place)].next = std::move(numbers);
     }
-    return *places_[at].next;
+    return *at(place).next;
   }
 
  private:
@@ -47,29 +44,60 @@ class BytePlaces {
     auto operator<=>(const Position&) const = default;
   };
   struct Place {
-    std::set<Position> positions;
-    bool end = false;
-    std::optional<std::map<unsigned char, std::int32_t>> next = {};
+    std::set<Position> positions = {};
+    bool end = false, open = false;
+    std::set<std::int32_t> entered = {};
+    std::optional<Next> next = {};
   };
 
-  const TextGrammar::Edge& edge_of(const Position& position) const {
-    return grammar_.states[static_cast<std::size_t>(position.state)].edges[position.edge];
+  const Place& at(std::int32_t place) const { return places_[static_cast<std::size_t>(place)]; }
+
+  /// How much of `text` has been written when `byte` follows its first `offset` bytes.
+  static std::size_t matched(std::string_view text, std::size_t offset, unsigned char byte) {
+    const std::string written = std::string(text.substr(0, offset)) + static_cast<char>(byte);
+    std::size_t length = written.size();
+    while (!written.ends_with(text.substr(0, length))) --length;
+    return length;
   }
+
+  void step(const Position& position, std::map<unsigned char, Place>& reached) const {
+    const TextGrammar::Edge& edge =
+        grammar_.states[static_cast<std::size_t>(position.state)].edges[position.edge];
+    const auto go_on = [&](unsigned char byte, std::size_t offset) {
+      if (offset < edge.text.size())
+        reached[byte].positions.insert({position.state, position.edge, offset});
+      else
+        enter(edge.to, reached[byte]);
+    };
+    if (!edge.late) return go_on(static_cast<unsigned char>(edge.text[position.offset]), position.offset + 1);
+    for (int byte = 0; byte < 256; ++byte)
+      go_on(static_cast<unsigned char>(byte),
+            matched(edge.text, position.offset, static_cast<unsigned char>(byte)));
+  }
+
   void enter(std::int32_t state, Place& place) const {
+    if (!place.entered.insert(state).second) return;
     const TextGrammar::State& entered = grammar_.states[static_cast<std::size_t>(state)];
-    place.end = place.end || entered.end;
-    for (std::size_t edge = 0; edge < entered.edges.size(); ++edge) place.positions.insert({state, edge, 0});
+    place.open = place.open || entered.open;
+    place.end = place.end || entered.end || entered.open;
+    for (std::size_t edge = 0; edge < entered.edges.size(); ++edge)
+      if (entered.edges[edge].text.empty())
+        enter(entered.edges[edge].to, place);
+      else
+        place.positions.insert({state, edge, 0});
   }
+
   std::int32_t add(Place place) {
-    const auto [found, fresh] =
-        numbers_.try_emplace({place.positions, place.end}, static_cast<std::int32_t>(places_.size()));
+    if (place.open) place.positions.clear();
+    const auto [found, fresh] = numbers_.try_emplace({place.positions, place.end, place.open},
+                                                     static_cast<std::int32_t>(places_.size()));
     if (fresh) places_.push_back(std::move(place));
     return found->second;
   }
 
   const TextGrammar& grammar_;
   std::deque<Place> places_;
-  std::map<std::pair<std::set<Position>, bool>, std::int32_t> numbers_;
+  std::map<std::tuple<std::set<Position>, bool, bool>, std::int32_t> numbers_;
   std::int32_t begin_ = 0;
 };
 
@@ -80,6 +108,10 @@ using Word = std::pair<std::string_view, TokenId>;
 template <class Found>
 void each_token(BytePlaces& places, std::int32_t place, std::span<const Word> words, std::size_t depth,
                 const Found& found) {
+  if (places.is_open(place)) {
+    for (const Word& word : words) found(word.second, place);
+    return;
+  }
   for (; !words.empty() && words.front().first.size() == depth; words = words.subspan(1))
     if (depth > 0) found(words.front().second, place);
   if (words.empty()) return;
@@ -91,12 +123,32 @@ void each_token(BytePlaces& places, std::int32_t place, std::span<const Word> wo
   }
 }
 
+/// The same state with as few arrows as possible: where most tokens lead to one place, the others
+/// are its exceptions.
+TokenAutomaton::State shortened(TokenAutomaton::State state, TokenId tokens) {
+  std::map<std::int32_t, std::size_t> counts;
+  for (const auto& arrow : state.arrows) ++counts[arrow.to];
+  const auto most = std::ranges::max_element(counts, {}, [](const auto& count) { return count.second; });
+  if (most == counts.end()) return state;
+  const std::size_t exceptions = static_cast<std::size_t>(tokens) - most->second;
+  if (exceptions >= state.arrows.size()) return state;
+  TokenAutomaton::State shorter{.arrows = {}, .otherwise = most->first};
+  auto arrow = state.arrows.begin();
+  for (TokenId token = 0; token < tokens; ++token) {
+    const bool named = arrow != state.arrows.end() && arrow->token == token;
+    const std::int32_t to = named ? (arrow++)->to : TokenAutomaton::kForbidden;
+    if (to != shorter.otherwise) shorter.arrows.push_back({token, to});
+  }
+  return shorter;
+}
+
 }  // namespace
 
 bool TextGrammar::accepts(std::string_view text) const {
   BytePlaces places(*this);
   std::int32_t place = places.begin();
   for (const char c : text) {
+    if (places.is_open(place)) return true;
     const auto& next = places.next(place);
     const auto found = next.find(static_cast<unsigned char>(c));
     if (found == next.end()) return false;
@@ -105,17 +157,25 @@ bool TextGrammar::accepts(std::string_view text) const {
   return places.may_end(place);
 }
 
-std::int64_t TextGrammar::longest_text() const {
-  std::vector<std::int64_t> longest(states.size(), -1);
+std::optional<std::int64_t> TextGrammar::longest_text() const {
+  constexpr std::int64_t kUnknown = -1, kEntered = -2, kEndless = -3;
+  std::vector<std::int64_t> longest(states.size(), kUnknown);
   const auto measure = [&](const auto& self, std::int32_t state) -> std::int64_t {
     std::int64_t& known = longest[static_cast<std::size_t>(state)];
-    if (known >= 0) return known;
-    std::int64_t most = 0;
-    for (const Edge& edge : states[static_cast<std::size_t>(state)].edges)
-      most = std::max(most, static_cast<std::int64_t>(edge.text.size()) + self(self, edge.to));
+    if (known == kEntered) return known = kEndless;
+    if (known != kUnknown) return known;
+    known = kEntered;
+    const State& here = states[static_cast<std::size_t>(state)];
+    std::int64_t most = here.open ? kEndless : 0;
+    for (const Edge& edge : here.edges) {
+      const std::int64_t rest = self(self, edge.to);
+      if (edge.late || rest == kEndless) most = kEndless;
+      if (most != kEndless) most = std::max(most, static_cast<std::int64_t>(edge.text.size()) + rest);
+    }
     return known = most;
   };
-  return measure(measure, 0);
+  const std::int64_t most = measure(measure, 0);
+  return most == kEndless ? std::nullopt : std::optional(most);
 }
 
 Result<std::shared_ptr<const TokenAutomaton>> token_automaton(const TextGrammar& grammar,
@@ -133,6 +193,12 @@ Result<std::shared_ptr<const TokenAutomaton>> token_automaton(const TextGrammar&
   constexpr std::int32_t kOver = -2;
   for (std::size_t i = 0; i < reached.size(); ++i) {
     TokenAutomaton::State state;
+    if (places.is_open(reached[i])) {
+      state.otherwise = static_cast<std::int32_t>(i);
+      state.arrows.push_back({end, kOver});
+      automaton->states.push_back(std::move(state));
+      continue;
+    }
     each_token(places, reached[i], words, 0, [&](TokenId token, std::int32_t place) {
       const auto [found, fresh] = numbers.try_emplace(place, static_cast<std::int32_t>(reached.size()));
       if (fresh) reached.push_back(place);
@@ -141,7 +207,7 @@ Result<std::shared_ptr<const TokenAutomaton>> token_automaton(const TextGrammar&
     if (places.may_end(reached[i])) state.arrows.push_back({end, kOver});
     if (state.arrows.empty()) return invalid("the tokenizer cannot write all texts of a grammar");
     std::ranges::sort(state.arrows, {}, &TokenAutomaton::Arrow::token);
-    automaton->states.push_back(std::move(state));
+    automaton->states.push_back(shortened(std::move(state), tokenizer.size()));
   }
   const auto over = static_cast<std::int32_t>(automaton->states.size());
   for (auto& state : automaton->states)

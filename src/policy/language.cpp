@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "candidate/candidate.h"
+#include "policy/kernel_grammar.h"
 #include "prompt/fence.h"
 #include "record/json.h"
 
@@ -52,6 +53,8 @@ std::string renamed(std::string_view text, const Names& names) {
 
 class KernelLanguage final : public ActionLanguage {
  public:
+  explicit KernelLanguage(bool bounded) : bounded_(bounded) {}
+
   std::string_view name() const override { return "kernel"; }
   Result<std::optional<Wording>> wording(const PolicyContext&) const override {
     return std::optional<Wording>();
@@ -64,11 +67,15 @@ class KernelLanguage final : public ActionLanguage {
                                  std::string_view answer) const override {
     return fenced(renamed(candidate_in(answer), names_by_place(from, *context.task)), "cpp");
   }
-  Result<std::shared_ptr<const TextGrammar>> grammar(const PolicyContext&) const override {
-    return std::shared_ptr<const TextGrammar>();
+  Result<std::shared_ptr<const TextGrammar>> grammar(const PolicyContext& context) const override {
+    if (!bounded_) return std::shared_ptr<const TextGrammar>();
+    return std::make_shared<const TextGrammar>(kernel_grammar(*context.task, context.device.dialect));
   }
   /// A block's end; "```" alone may begin one.
   std::vector<std::string> stop_texts() const override { return {"}\n```"}; }
+
+ private:
+  const bool bounded_;
 };
 
 std::string_view operation_of(const ProposalRequest& request) {
@@ -78,7 +85,9 @@ std::string_view operation_of(const ProposalRequest& request) {
 
 }  // namespace
 
-std::shared_ptr<const ActionLanguage> kernel_language() { return std::make_shared<KernelLanguage>(); }
+std::shared_ptr<const ActionLanguage> kernel_language(bool bounded) {
+  return std::make_shared<KernelLanguage>(bounded);
+}
 
 Proposal propose_answer(const ActionLanguage& language, const ProposalRequest& request, std::string policy,
                         const Answer& answer) {

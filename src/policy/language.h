@@ -32,8 +32,8 @@ class ActionLanguage {
   virtual std::vector<std::string> stop_texts() const = 0;
 };
 
-/// "kernel": a candidate's whole text, in a fenced block.
-std::shared_ptr<const ActionLanguage> kernel_language();
+/// "kernel": a candidate's whole text, in a fenced block. `bounded`: with kernel_grammar().
+std::shared_ptr<const ActionLanguage> kernel_language(bool bounded = false);
 
 /// An answer and how its model came to write it.
 struct Answer {

@@ -76,7 +76,9 @@ Result<LmActor::Written> LmActor::write(std::size_t task) const {
   LmTasks::Form form = tasks_->form(task);
   if (form.grammar) {
     LATHE_TRY(written.grammar, token_automaton(*form.grammar, *coding_.tokenizer, end_));
-    form.most_tokens = form.grammar->longest_text() + 1;
+    const auto longest = form.grammar->longest_text();
+    if (!longest) return invalid(fmt::format("the answers to {} have no longest one", tasks_->name(task)));
+    form.most_tokens = *longest + 1;
   }
   written.most_tokens = static_cast<std::int32_t>(form.most_tokens);
   written.stop_texts = std::move(form.stop_texts);

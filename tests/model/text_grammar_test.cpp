@@ -81,6 +81,45 @@ TEST(TokenAutomaton, WritesEachTextInEveryWayThatTheTokensAllow) {
   EXPECT_EQ(texts.size(), 14u);
 }
 
+TEST(TextGrammar, MayHaveLoopsLateTextsAndOpenEnds) {
+  TextGrammar grammar;  // anything, "<<", a's and b's between brackets, ">", anything
+  grammar.states = {
+      {{{"<<", 1, true}}}, {{{"", 2}}}, {{{"a", 2}, {"b", 2}, {"", 3}}}, {{{">", 4}}}, {{}, false, true}};
+  for (const char* text : {"<<>", "<<ab>", "x<y<<<", "no <<ba>", "<<a> and <<c>"}) {
+    const bool expected = std::string_view(text) != "x<y<<<";
+    EXPECT_EQ(grammar.accepts(text), expected) << text;
+  }
+  EXPECT_FALSE(grammar.accepts("<<c>")) << "the first << counts";
+  EXPECT_FALSE(grammar.accepts("<<ab"));
+  EXPECT_EQ(grammar.longest_text(), std::nullopt);
+}
+
+TEST(TokenAutomaton, LetsAnythingFollowInAnOpenState) {
+  const Tokenizer coding = tokenizer({"<<a", "a>", ">x<", "<|other|>"});
+  const TokenId special = 256, end = 256;
+  TextGrammar grammar;
+  grammar.states = {{{{"<<", 1, true}}}, {{{"a", 1}, {">", 2}}}, {{}, false, true}};
+  const auto automaton = token_automaton(grammar, coding, end);
+  ASSERT_TRUE(automaton.ok());
+  const auto after = [&](const std::vector<TokenId>& tokens) {
+    std::int32_t state = 0;
+    for (const TokenId token : tokens)
+      if (state != TokenAutomaton::kForbidden) state = (*automaton)->next(state, token);
+    return state;
+  };
+  const auto& begin = (*automaton)->states[0];
+  EXPECT_EQ(begin.otherwise, 0) << "most tokens lead back";
+  EXPECT_LT(begin.arrows.size(), 8u);
+  EXPECT_EQ(after({special}), TokenAutomaton::kForbidden) << "no end before the phrase";
+  EXPECT_EQ(after({'x', 'x', '<', 257, 'b'}), TokenAutomaton::kForbidden) << "x x < <<a: the phrase, then b";
+  const std::int32_t open = after({257, 258});
+  ASSERT_NE(open, TokenAutomaton::kForbidden) << "<<a a>";
+  EXPECT_EQ(after({257, 259}), open) << "<<a >x<";
+  EXPECT_EQ((*automaton)->next(open, 'q'), open);
+  const std::int32_t over = (*automaton)->next(open, end);
+  EXPECT_TRUE((*automaton)->states[static_cast<std::size_t>(over)].arrows.empty());
+}
+
 TEST(TokenAutomaton, ATokenizerThatCannotWriteATextIsAnError) {
   const Tokenizer coding = tokenizer({});
   TextGrammar grammar;

@@ -115,7 +115,7 @@ class LocalPolicy final : public Policy {
       return Error{ErrorCode::kCancelled, "cancelled before it was answered"};
     const PolicyContext& context = work.request.context;
     LATHE_TRY(const auto grammar, grammar_of(context));
-    const std::int64_t longest = grammar.tokens ? grammar.longest + 1 : options_.answer_tokens;
+    const std::int64_t longest = grammar.longest ? *grammar.longest + 1 : options_.answer_tokens;
     LATHE_TRY(const auto wording, options_.language->wording(context));
     PromptOptions prompt = options_.prompt;
     const std::int64_t kept = std::min(longest, std::int64_t{info_.context} / 2);
@@ -139,7 +139,7 @@ class LocalPolicy final : public Policy {
 
     const auto length = static_cast<std::int64_t>(generation.prompt.size());
     const std::int64_t answer = std::min(longest, std::max<std::int64_t>(info_.context - length, 1));
-    if (answer < longest && !grammar.tokens && !std::exchange(shortened_, true))
+    if (answer < longest && !grammar.longest && !std::exchange(shortened_, true))
       events_.on_event(
           {Severity::kWarning, "model.context",
            fmt::format("an answer to a prompt of {} tokens may have {} of the {} asked for: the model's "
@@ -328,7 +328,7 @@ class LocalPolicy final : public Policy {
   struct Grammar {
     Digest task = {};
     std::shared_ptr<const TokenAutomaton> tokens = {};  ///< null: any text
-    std::int64_t longest = 0;                           ///< text
+    std::optional<std::int64_t> longest = {};           ///< text; nullopt: without bound
   };
   Result<Grammar> grammar_of(const PolicyContext& context) {
     if (grammar_ && grammar_->task == context.task->digest) return *grammar_;
