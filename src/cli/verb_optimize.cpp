@@ -185,7 +185,8 @@ void print_table(const std::vector<TaskResult>& results) {
             result.failures.empty() ? "none was evaluated" : result.failures);
   for (const TaskResult& result : results) {
     if (!result.model.exists()) continue;
-    print("model: {}: {}\n", result.document["task"].get<std::string>(), to_text(result.model));
+    print("model: {}: {}, {:.0f} s of the device to judge them\n", result.document["task"].get<std::string>(),
+          to_text(result.model), result.document["device_seconds"].get<double>());
     if (result.model.conversations > 0) print("       {}\n", turns_text(result.model));
   }
   for (const TaskResult& result : results) print("report: {}\n", result.report_path);

@@ -136,6 +136,7 @@ json optimize_document(const RunRecord& run, const std::vector<Experience>& expe
           {"device", extras.device},
           {"evaluations", experiences.size()},
           {"seconds", finite(extras.seconds)},
+          {"device_seconds", finite(device_seconds(experiences))},
           {"verdicts", verdicts},
           {"best_baseline", extras.best_baseline},
           {"baselines", baselines_json(extras)},

@@ -76,6 +76,16 @@ std::vector<const Experience*> ranked_experiences(const std::vector<Experience>&
   return ranked;
 }
 
+double device_seconds(const std::vector<Experience>& experiences) {
+  double seconds = 0;
+  for (const Experience& experience : experiences)
+    for (const char* stage : {"verify", "time", "profile"})
+      if (const auto spent = experience.verdict.stage_seconds.find(stage);
+          spent != experience.verdict.stage_seconds.end())
+        seconds += spent->second;
+  return seconds;
+}
+
 const Experience* best_experience(const std::vector<Experience>& experiences,
                                   const std::string& best_baseline) {
   const auto ranked = ranked_experiences(experiences, best_baseline);

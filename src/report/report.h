@@ -33,6 +33,10 @@ struct ReportExtras {
 Result<std::string> render_report(const RunRecord& run, const std::vector<Experience>& experiences,
                                   const ReportExtras& extras);
 
+/// For how long the device verified, timed and profiled a run's candidates. What preparing the
+/// task, compiling and waiting took is not in it, nor what a model wrote.
+double device_seconds(const std::vector<Experience>& experiences);
+
 /// The run's best experience: passed, at depth `final` if any is, with the highest lower bound of
 /// its speedup over `best_baseline`. nullptr if none passed.
 const Experience* best_experience(const std::vector<Experience>& experiences,

@@ -90,8 +90,10 @@ std::string summary_cards(const RunView& view) {
   } else {
     cards += card("best kernel", "none", "no evaluation passed");
   }
-  cards += card("evaluations", std::to_string(view.experiences.size()),
-                fmt::format("{} passed, in {}", view.passed, format_seconds(view.extras.seconds)));
+  cards += card(
+      "evaluations", std::to_string(view.experiences.size()),
+      fmt::format("{} passed, in {}, {} of them the device's", view.passed,
+                  format_seconds(view.extras.seconds), format_seconds(device_seconds(view.experiences))));
   if (const ModelSummary model = model_summary(view.experiences, view.extras.best_baseline); model.exists())
     cards += card("answers of a model", std::to_string(model.all.answers),
                   fmt::format("{} built, {} correct; {:.0f} tokens{}", model.all.built, model.all.correct,

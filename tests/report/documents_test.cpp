@@ -23,6 +23,7 @@ TEST(OptimizeDocument, HasTheDocumentedFields) {
   EXPECT_EQ(document["task"], "softmax_rows");
   EXPECT_EQ(document["evaluations"], 120);
   EXPECT_EQ(document["seconds"], 93.4);
+  EXPECT_DOUBLE_EQ(document["device_seconds"], 0.22 + 3.1) << "compiling is not the device's";
   EXPECT_EQ(document["baselines"][0]["name"], "naive");
   EXPECT_GT(document["baselines"][0]["median_ns"], 0);
   const json& best = document["best"];
