@@ -72,7 +72,7 @@ for run in $runs; do
     --gym "$url" --tasks "$work/data/tasks/train" --steps "$steps" --seed "${seed:-1}" --out "$work/$label" --resume
   kill "$watch" 2>/dev/null || true
   busy "$label" <"$out/$label.busy" | tee -a "$out/seconds.txt"
-  "$bin/lathe" report "$work/$label" >/dev/null && cp "$work/$label/curves.svg" "$out/$label.svg"
+  "$bin/lathe" report "$work/$label" --html "$out/$label.html" >/dev/null
   pack "$label"
 done
 # The exam times under the GPU's lock, which its model takes to write.

@@ -12,6 +12,7 @@
 #include "record/json.h"
 #include "report/documents.h"
 #include "report/training_chart.h"
+#include "report/training_page.h"
 
 namespace lathe::cli {
 namespace {
@@ -32,9 +33,19 @@ Status write_page(const std::string& path, const std::string& text, bool tells_p
 /// Of a folder that `lathe train` wrote.
 Result<int> report_training(const ReportOptions& options) {
   LATHE_TRY(const std::string metrics, read_file(options.run + "/metrics.jsonl"));
-  LATHE_TRY(const std::string chart, training_chart(metrics, options.run));
-  const std::string path = options.html.empty() ? options.run + "/curves.svg" : options.html;
-  LATHE_CHECK_OK(write_page(path, chart, true));
+  const std::string path = options.html.empty() ? options.run + "/report.html" : options.html;
+  std::string text;
+  if (path.ends_with(".svg")) {
+    LATHE_TRY(text, training_chart(metrics, options.run));
+  } else {
+    std::string samples;
+    std::error_code code;
+    if (const std::string file = options.run + "/samples.jsonl"; std::filesystem::exists(file, code)) {
+      LATHE_TRY(samples, read_file(file));
+    }
+    LATHE_TRY(text, training_page({options.run, metrics, samples}));
+  }
+  LATHE_CHECK_OK(write_page(path, text, true));
   return static_cast<int>(kSuccess);
 }
 
@@ -60,13 +71,14 @@ Result<int> report(const ReportOptions& options) {
 
 void add_report(CLI::App& app, Run& run) {
   auto options = std::make_shared<ReportOptions>();
-  CLI::App* verb = app.add_subcommand("report", "Write a run's HTML page, or a training run's curves");
+  CLI::App* verb = app.add_subcommand("report", "Write the HTML page of a run or of a training run");
   verb->add_option("RUN", options->run,
                    "A run's id, the start of it, or 'last'; or the folder of a training run")
       ->required();
-  verb->add_option(
-      "--html", options->html,
-      "The page's file; - is standard output (default: RUN.html; of a training run: curves.svg)");
+  verb->add_option("--html", options->html,
+                   "The page's file; - is standard output (default: RUN.html, or report.html in the training "
+                   "run's folder, "
+                   "of which FILE.svg gets the curves alone)");
   add_json(*verb, options->common, "the run's document");
   add_store(*verb, options->common);
   verb->callback([options, &run] {

@@ -48,8 +48,4 @@ std::string roofline_chart(const RunView& view);  ///< measured peaks, naive, ba
 std::string interval_chart(const RunView& view);  ///< speedups with intervals, losses first
 std::string lineage_chart(const RunView& view);   ///< the ancestors of the best kernel
 
-/// The page's style sheet: light or dark by the reader's preference, for screens from 360 pixels
-/// wide.
-extern const char* const kPageStyle;
-
 }  // namespace lathe

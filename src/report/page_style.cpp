@@ -1,4 +1,4 @@
-#include "report/page.h"
+#include "report/page_parts.h"
 
 namespace lathe {
 
@@ -75,6 +75,13 @@ svg .halo { paint-order: stroke; stroke: var(--panel); stroke-width: 4px; stroke
 .whisker { stroke: var(--accent); stroke-width: 1.5; } .whisker.loss { stroke: var(--bad); }
 .edge { fill: none; stroke: var(--soft); stroke-width: 1.3; opacity: .7; }
 .node { fill: var(--paper); stroke: var(--rule); } .node-best { stroke: var(--accent); stroke-width: 2; }
+svg .label { fill: var(--soft); font-size: 12px; } svg .title { font-size: 15px; }
+.raw { fill: none; stroke: var(--rule); } .smooth { fill: none; stroke: var(--accent); stroke-width: 2; }
+.held { fill: var(--peer-1); }
+.mix-0 { fill: var(--good); background: var(--good); } .mix-1 { fill: var(--peer-1); background: var(--peer-1); }
+.mix-2 { fill: var(--naive); background: var(--naive); } .mix-3 { fill: var(--peer-2); background: var(--peer-2); }
+.mix-4 { fill: var(--peer-3); background: var(--peer-3); } .mix-5 { fill: var(--bad); background: var(--bad); }
+.mix-6 { fill: var(--accent); background: var(--accent); } .mix-7 { fill: var(--rule); background: var(--rule); }
 .lineage { max-height: 640px; overflow-y: auto; }
 .series-0 { fill: var(--naive); background: var(--naive); } .series-1 { fill: var(--peer-1); background: var(--peer-1); }
 .series-2 { fill: var(--peer-2); background: var(--peer-2); } .series-3 { fill: var(--peer-3); background: var(--peer-3); }

@@ -7,22 +7,10 @@
 
 #include "report/html.h"
 #include "report/page.h"
+#include "report/page_parts.h"
 
 namespace lathe {
 namespace {
-
-std::string section(const char* title, const std::string& body) {
-  return std::string("<section><h2>") + title + "</h2>\n" + body + "</section>\n";
-}
-
-std::string head(const RunRecord& run) {
-  return "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
-         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src "
-         "'unsafe-inline'\">\n"
-         "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>" +
-         escape_html(run.task_name) + " · Lathe</title>\n<style>" + kPageStyle +
-         "</style>\n</head>\n<body>\n";
-}
 
 /// Verdicts of old name no tier.
 bool has_mixed_tiers(const std::vector<Experience>& experiences) {
@@ -44,16 +32,16 @@ Result<std::string> render_report(const RunRecord& run, const std::vector<Experi
     return invalid("the run's verdicts are of different tiers, which have nothing in common to compare");
 
   const RunView view(run, experiences, extras);
-  return head(run) + page_header(view) + "<main>\n" + summary_cards(view) +
-         section("Against the baselines", baseline_table(view)) +
-         section("Speedup at each shape", interval_chart(view)) +
-         section("Search progress", progress_chart(view)) + section("Roofline", roofline_chart(view)) +
-         section("Verdicts", verdict_table(view)) + section("The winning kernel", kernel_listing(view)) +
-         section("Where it came from", lineage_chart(view)) +
-         section("Evidence that it is correct", evidence_table(view)) +
-         section("The run", details_section(view)) +
-         "</main>\n<footer><p>Made by Lathe. This page is one file and loads "
-         "nothing.</p></footer>\n</body>\n</html>\n";
+  return page_text(run.task_name, page_header(view) + "<main>\n" + summary_cards(view) +
+                                      section("Against the baselines", baseline_table(view)) +
+                                      section("Speedup at each shape", interval_chart(view)) +
+                                      section("Search progress", progress_chart(view)) +
+                                      section("Roofline", roofline_chart(view)) +
+                                      section("Verdicts", verdict_table(view)) +
+                                      section("The winning kernel", kernel_listing(view)) +
+                                      section("Where it came from", lineage_chart(view)) +
+                                      section("Evidence that it is correct", evidence_table(view)) +
+                                      section("The run", details_section(view)) + "</main>\n");
 }
 
 std::vector<const Experience*> ranked_experiences(const std::vector<Experience>& experiences,

@@ -7,6 +7,7 @@
 #include "report/html.h"
 #include "report/model_summary.h"
 #include "report/page.h"
+#include "report/page_parts.h"
 
 namespace lathe {
 namespace {
@@ -19,22 +20,6 @@ std::string utc_date(std::int64_t unix_seconds) {
   char text[32] = "";
   if (gmtime_r(&time, &utc) != nullptr) std::strftime(text, sizeof text, "%Y-%m-%d %H:%M UTC", &utc);
   return text;
-}
-
-std::string card(std::string_view label, const std::string& value, const std::string& note) {
-  return fmt::format("<div class=\"card\"><dt>{}</dt><dd>{}</dd><dd class=\"note\">{}</dd></div>\n", label,
-                     escape_html(value), escape_html(note));
-}
-
-std::string cell(const std::string& text) { return "<td>" + escape_html(text) + "</td>"; }
-std::string number_cell(const std::string& text) {
-  return "<td class=\"num\">" + escape_html(text) + "</td>";
-}
-
-/// A bar of `share` of the column's width.
-std::string bar_cell(double share, std::string_view css_class) {
-  return fmt::format("<td class=\"bar\"><i class=\"{}\" style=\"width:{:.1f}%\"></i></td>", css_class,
-                     100 * std::clamp(share, 0.0, 1.0));
 }
 
 /// Geometric mean over the scored shapes of floor / time; 0 when a floor or time is missing.
@@ -66,10 +51,8 @@ std::string interval_note(const std::optional<Interval>& ratio, const std::strin
 
 std::string page_header(const RunView& view) {
   const RunRecord& run = view.run;
-  return fmt::format(
-      "<header><p class=\"brand\">Lathe</p><h1>{}</h1><p class=\"meta\">{} · {} · {} · {}</p></header>\n",
-      escape_html(run.task_name), escape_html(view.extras.device), utc_date(run.created_unix),
-      "run " + escape_html(run.id), escape_html(run.status));
+  return header_text(run.task_name, fmt::format("{} · {} · run {} · {}", view.extras.device,
+                                                utc_date(run.created_unix), run.id, run.status));
 }
 
 std::string summary_cards(const RunView& view) {

@@ -126,7 +126,7 @@ void draw(Svg& svg, const Panel& panel, Curves& curves, const Axis& x, double to
 
 }  // namespace
 
-Result<std::string> training_chart(std::string_view metrics, std::string_view title) {
+Result<std::string> training_chart(std::string_view metrics, std::string_view title, ChartPlace place) {
   Curves curves = curves_of(metrics);
   if (curves["loss"].empty()) return invalid("the metrics hold no step");
   const bool reinforced = !curves["reward"].empty();
@@ -151,7 +151,7 @@ Result<std::string> training_chart(std::string_view metrics, std::string_view ti
   for (const double tick : x.ticks())
     svg.text(x(tick), bottom + 18, fmt::format("{:g}", tick), "label", "middle");
   svg.text(kCurvesLeft, bottom + 34, "steps", "label");
-  return svg.finish_file(kCurveStyle);
+  return place == ChartPlace::kFile ? svg.finish_file(kCurveStyle) : svg.finish();
 }
 
 }  // namespace lathe

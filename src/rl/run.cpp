@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/output.h"
+#include "base/visible_text.h"
 #include "record/json.h"
 #include "record/json_integer.h"
 #include "record/json_lines_file.h"
@@ -23,6 +24,7 @@ namespace {
 
 using nlohmann::json;
 
+constexpr std::size_t kDetailBytes = 300;
 constexpr std::size_t kMostKnown = 256;  // kernels of a task that later prompts may show
 
 /// An answer, what it was asked and what became of it.
@@ -370,6 +372,8 @@ class Loop {
                  {"outcome", name(verdict.outcome)},
                  {"reason", verdict.reason},
                  {"speedup_low", rollout.attempt->fitness}};
+    if (!verdict.passed() && !verdict.detail.empty())
+      line["detail"] = visible_line(std::string_view(verdict.detail).substr(0, kDetailBytes));
     if (rollout.turn.reward) line["reward"] = *rollout.turn.reward;
     if (advantage) line["advantage"] = *advantage;
     if (rollout.answer.cut) line["cut"] = true;
