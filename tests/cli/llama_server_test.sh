@@ -1,15 +1,15 @@
 #!/bin/sh
-# llama_server_test.sh LATHE WORK: a real language model in the loop, served by llama.cpp on loopback. It ends with 77,
-# which CTest takes for skipped, where the model or the server cannot be fetched.
+# llama_server_test.sh LATHE WORK [MODEL]: a real language model in the loop, by a name of fetch_models.sh, served by
+# llama.cpp on loopback. It ends with 77, which CTest takes for skipped, where the model or the server cannot be fetched.
 set -eu
 
-lathe=$1 work=$2
+lathe=$1 work=$2 name=${3:-smollm2-135m}
 scripts=$(cd "$(dirname "$0")/../../scripts" && pwd)
 key=sk-this-is-a-secret-0123456789
 die() { echo "llama_server_test.sh: $*" >&2; exit 1; }
 
 mkdir -p "$work"
-model=$("$scripts/fetch_models.sh" --to "$work/models" smollm2-135m) || exit 77
+model=$("$scripts/fetch_models.sh" --to "$work/models" "$name") || exit 77
 folder=$(mktemp -d)
 server=
 trap '[ -z "$server" ] || kill "$server" 2>/dev/null || true; rm -rf "$folder"' EXIT
@@ -42,4 +42,4 @@ LATHE_API_KEY=$key "$lathe" optimize --resume last --evals 4 --json out.json >>o
 grep -q '"answers": 4' out.json || die "the resumed run lacks one answer: $(cat out.json)"
 "$lathe" runs show last >shown.txt
 ! grep -rq "$key" . || die "the key was kept: $(grep -rl "$key" .)"
-echo "4 answers of a real model"
+echo "4 answers of $name"
