@@ -16,6 +16,8 @@ import csv
 import re
 import sys
 
+from tables import size_of
+
 COUNTS = (1, 8, 36)
 NAME = re.compile(r"(?P<skeleton>[a-z]+)_[a-z]{2}_(?P<rows>\d+)x(?P<columns>\d+)x\d+_w\d+x\d+_g\d+_s\d+"
                   r"_c(?P<split>\d+)_m(?P<share_b>\d+)_n(?P<share_a>\d+)_")
@@ -30,10 +32,6 @@ def form_of(kernel):
 
 def agree(a, b, parts):
     return a[:parts] == b[:parts]
-
-
-def size_of(row):
-    return tuple(int(row[extent]) for extent in "mnk")
 
 
 def of_nvidia(sizes, most):

@@ -122,7 +122,8 @@ class Bench {
     if (plan.layout != track_.layout || (plan.half_sums && !track_.half_sums))
       return invalid("'" + name + "' is no kernel for " + name_of(track_), "tune again");
     LATHE_TRY(const Build build, builder_.take(plan));
-    if (const std::string why = objection_to(build, plan); !why.empty()) return invalid(name + ": " + why);
+    if (const Status usable = check_code(build, plan); !usable.ok())
+      return invalid(name + ": " + usable.error().message);
     LATHE_TRY(const Contender id, device_.add_kernel(plan, build.cubin));
     return loaded_[name] = id;
   }

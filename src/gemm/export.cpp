@@ -108,8 +108,8 @@ Result<std::vector<std::string>> build_all(const Compile& compile, const std::ve
     const auto at = static_cast<std::size_t>(i);
     if (!wanted(plans[at])) return Ok{};
     LATHE_TRY(Build build, compile(kernel_source(plans[at]), Inspect::kYes));
-    if (const std::string why = objection_to(build, plans[at]); !why.empty())
-      return invalid(name_of(plans[at]) + ": " + why);
+    if (const Status usable = check_code(build, plans[at]); !usable.ok())
+      return invalid(name_of(plans[at]) + ": " + usable.error().message);
     cubins[at] = std::move(build.cubin);
     return Ok{};
   }));

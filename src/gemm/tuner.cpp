@@ -66,22 +66,24 @@ double fact(const Build& build, const char* name) {
 
 }  // namespace
 
-constexpr const char* kSumsInFp16 = "the tensor cores sum in fp16";
-
-std::string objection_to(const Build& build, const Plan& plan) {
-  if (fact(build, "spill_bytes") > 0 || fact(build, "stack_bytes") > 0) return "registers are spilled";
-  if (fact(build, "wgmma_serialised") > 0) return "the products of wgmma wait for one another";
-  if (fact(build, "setmaxnreg_ignored") > 0) return "setmaxnreg has no effect";
-  if (!build.facts.contains("instructions")) return {};
-  if (plan.half_sums)
-    return fact(build, "hgmma_f16") > 0 ? "" : "there are no tensor-core products with fp16 sums";
-  if (fact(build, "hmma_f16") + fact(build, "hgmma_f16") > 0) return kSumsInFp16;
+Status check_code(const Build& build, const Plan& plan) {
+  const auto refuse = [](const char* why, const char* reason = "wrong_code") {
+    return Error{.code = ErrorCode::kInvalid, .message = why, .reason = reason};
+  };
+  if (fact(build, "spill_bytes") > 0 || fact(build, "stack_bytes") > 0)
+    return refuse("registers are spilled");
+  if (fact(build, "wgmma_serialised") > 0) return refuse("the products of wgmma wait for one another");
+  if (fact(build, "setmaxnreg_ignored") > 0) return refuse("setmaxnreg has no effect");
+  if (!build.facts.contains("instructions")) return Ok{};
+  if (plan.half_sums) {
+    if (fact(build, "hgmma_f16") > 0) return Ok{};
+    return refuse("there are no tensor-core products with fp16 sums");
+  }
+  if (fact(build, "hmma_f16") + fact(build, "hgmma_f16") > 0)
+    return refuse("the tensor cores sum in fp16", "tampered");
   const char* const products = plan.skeleton == Skeleton::kWgmma ? "hgmma_f32" : "hmma_f32";
-  return fact(build, products) > 0 ? "" : "there are no tensor-core products with fp32 sums";
-}
-
-std::string reason_of(const std::string& objection) {
-  return objection == kSumsInFp16 ? "tampered" : "wrong_code";
+  if (fact(build, products) > 0) return Ok{};
+  return refuse("there are no tensor-core products with fp32 sums");
 }
 
 int distance(const Plan& a, const Plan& b) {
@@ -116,17 +118,18 @@ Status Tuner::load(const std::vector<Plan>& plans) {
     if (loaded_.contains(name) || journal_.is_bad(name)) continue;
     LATHE_TRY(const Build built, wait_for(plan));
     ++report_.kernels_built;
-    std::string objection = objection_to(built, plan);
-    if (objection.empty()) {
+    Status usable = check_code(built, plan);
+    if (usable.ok()) {
       const auto loaded = device_.add_kernel(plan, built.cubin);
       if (loaded.ok())
         loaded_[name] = *loaded;
       else
-        objection = loaded.error().message;
+        usable =
+            Error{.code = ErrorCode::kInvalid, .message = loaded.error().message, .reason = "wrong_code"};
     }
-    if (objection.empty()) continue;
+    if (usable.ok()) continue;
     ++report_.kernels_refused;
-    LATHE_CHECK_OK(journal_.add_bad(name, reason_of(objection) + ": " + objection));
+    LATHE_CHECK_OK(journal_.add_bad(name, usable.error().reason + ": " + usable.error().message));
   }
   return Ok{};
 }
@@ -305,8 +308,10 @@ std::future<Result<Build>> Tuner::inspect(const Entrant& one) const {
 Status Tuner::verify(const Size& size, Entrant& one, int repeats) {
   const Stopwatch watch(report_.verified_seconds);
   LATHE_TRY(const Build inspected, one.inspected.get());
-  if (const std::string why = objection_to(inspected, one.plan); !why.empty())
-    return refused(reason_of(why), reason_of(why) + ": " + one.name + ": " + why);
+  if (const Status usable = check_code(inspected, one.plan); !usable.ok()) {
+    const Error& error = usable.error();
+    return refused(error.reason, error.reason + ": " + one.name + ": " + error.message);
+  }
   return device_.verify(size, one.id, repeats);
 }
 

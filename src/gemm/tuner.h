@@ -89,11 +89,10 @@ class Tuner {
   TuneReport report_;
 };
 
-/// Why a build must not be used, from its facts: spills, a stack, products that wait for one
-/// another, sums in fp16. Empty for a good one.
-std::string objection_to(const Build& build, const Plan& plan);
-/// "tampered" for sums in fp16 under a name that claims fp32, else "wrong_code".
-std::string reason_of(const std::string& objection);
+/// Whether a build may be used, from its facts. Errors: kInvalid with the reason "wrong_code" for
+/// spills, a stack and products that wait for one another, "tampered" for sums in fp16 under a name
+/// that claims fp32.
+Status check_code(const Build& build, const Plan& plan);
 
 /// In how many knobs two plans differ.
 int distance(const Plan& a, const Plan& b);

@@ -82,13 +82,19 @@ std::vector<Build> build_all(const GemmCompiler& compile, const std::vector<Plan
   return builds;
 }
 
+/// Empty for a build that may be used.
+std::string objection(const Build& build, const Plan& plan) {
+  const Status usable = check_code(build, plan);
+  return usable.ok() ? "" : usable.error().reason + ": " + usable.error().message;
+}
+
 void expect_good(const GemmCompiler& compile, const std::vector<Plan>& plans,
                  Element element = Element::kFp16) {
   if (!compile.works()) GTEST_SKIP() << "no NVRTC";
   const std::vector<Build> builds = build_all(compile, plans, element);
   for (std::size_t i = 0; i < plans.size(); ++i) {
     SCOPED_TRACE(name_of(plans[i]));
-    EXPECT_EQ(objection_to(builds[i], plans[i]), "");
+    EXPECT_EQ(objection(builds[i], plans[i]), "");
     EXPECT_TRUE(builds[i].facts.contains("registers"));
     const char* const products = plans[i].skeleton != Skeleton::kWgmma ? "hmma_f32"
                                  : plans[i].half_sums                  ? "hgmma_f16"
@@ -115,9 +121,10 @@ TEST(GemmKernels, SumsInFp16AreWhatTheirNameSaysAndNothingElse) {
   if (!compile.has_disassembler()) GTEST_SKIP() << "no nvdisasm";
   Plan claims_fp32 = plans[1];
   claims_fp32.half_sums = false;
-  EXPECT_EQ(objection_to(build_all(compile, {plans[1]})[0], claims_fp32), "the tensor cores sum in fp16");
-  EXPECT_EQ(objection_to(build_all(compile, {claims_fp32})[0], plans[1]),
-            "there are no tensor-core products with fp16 sums");
+  EXPECT_EQ(objection(build_all(compile, {plans[1]})[0], claims_fp32),
+            "tampered: the tensor cores sum in fp16");
+  EXPECT_EQ(objection(build_all(compile, {claims_fp32})[0], plans[1]),
+            "wrong_code: there are no tensor-core products with fp16 sums");
 }
 
 TEST(GemmKernels, ThePortableOnesCompileForAmpere) {
@@ -137,7 +144,7 @@ TEST(GemmKernels, AKernelThatSpillsIsObjectedTo) {
   const GemmCompiler compile("sm_90a");
   if (!compile.works()) GTEST_SKIP() << "no NVRTC";
   const Plan plan = plan_named("mma_tn_128x128x32_w2x2_g1_s4_c1_m1_n1_b1_o4_k0_vectors");
-  EXPECT_EQ(objection_to(build_all(compile, {plan})[0], plan), "registers are spilled");
+  EXPECT_EQ(objection(build_all(compile, {plan})[0], plan), "wrong_code: registers are spilled");
 }
 
 }  // namespace
