@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -123,7 +124,8 @@ Result<int> doctor(const DoctorOptions& options) {
 
 void print_case(const ConformanceResult& result, bool with_naive) {
   if (result.skipped)
-    return print("skipped  {:<26} needs {} threads\n", result.spec.file, result.spec.threads);
+    return print("skipped  {:<26} needs {} thread{}\n", result.spec.file, result.spec.threads,
+                 result.spec.alone ? " alone" : "s");
   std::string more;
   if (result.speedup) more += fmt::format(", {:.2f}x naive build", result.speedup->mid);
   if (result.over_twin > 0) more += fmt::format(", {:.2f}x {}", result.over_twin, result.spec.over);
@@ -139,6 +141,19 @@ void print_case(const ConformanceResult& result, bool with_naive) {
   if (!result.as_expected) print_block("         ", result.detail);
   if (with_naive && !result.naive_as_expected)
     print("         the naive grader said {}\n", result.naive.detail);
+}
+
+/// A class whose cases were all skipped has neither held nor failed.
+void print_class(const ClassTally& tally) {
+  const int tried = tally.held + static_cast<int>(tally.missed.size());
+  const std::string skipped = tally.skipped > 0 ? fmt::format(", {} skipped", tally.skipped) : "";
+  const std::string missed =
+      tally.missed.empty() ? "" : fmt::format("; not {}", fmt::join(tally.missed, ", "));
+  print("{:<8} {:<28} {:>3} of {} held{}{}\n",
+        !tally.missed.empty() ? "FAILED"
+        : tried > 0           ? "ok"
+                              : "skipped",
+        tally.name, tally.held, tried, skipped, missed);
 }
 
 /// Shows each case as it ends, for a suite that takes a minute should not be silent.
@@ -184,7 +199,9 @@ Result<int> conformance(const DoctorOptions& options) {
   CaseSink progress;
   LATHE_TRY(const ConformanceReport report, run_conformance(folder, *backend, progress, suite));
   for (const ConformanceResult& result : report.results) print_case(result, suite.naive);
-  print("{} as expected, {} not, {} skipped", report.passed(), report.failed(), report.skipped());
+  print("\n");
+  for (const ClassTally& tally : report.by_class()) print_class(tally);
+  print("\n{} as expected, {} not, {} skipped", report.passed(), report.failed(), report.skipped());
   if (suite.naive) print("; the naive grader was fooled as the table says in {} cases", report.fooled());
   print("\n");
   print("after a crash or a hang the next kernel's first block had run within {:.2f} s\n",

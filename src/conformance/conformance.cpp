@@ -22,6 +22,13 @@
 namespace lathe {
 namespace {
 
+template <class T>
+bool contains(const std::vector<T>& items, const T& item) {
+  return std::find(items.begin(), items.end(), item) != items.end();
+}
+
+std::string stem_of(const ConformanceCase& spec) { return spec.file.substr(0, spec.file.rfind('.')); }
+
 /// A string or a list of strings.
 Result<std::vector<std::string>> one_or_more(const TomlTable& table, std::string_view key) {
   const TomlValue* value = table.get(key);
@@ -33,10 +40,14 @@ Result<std::vector<std::string>> one_or_more(const TomlTable& table, std::string
 
 Result<ConformanceCase> read_case(const TomlTable& table) {
   LATHE_CHECK_OK(table.allow_only(
-      {"file", "task", "expect", "reason", "depth", "at_most", "over", "threads", "alone", "naive"},
+      {"file", "class", "task", "expect", "reason", "depth", "at_most", "over", "threads", "alone", "naive"},
       "a conformance case"));
   ConformanceCase result;
   LATHE_TRY(result.file, table.required_text("file"));
+  LATHE_TRY(result.class_name, table.required_text("class"));
+  if (!contains(conformance_classes(), result.class_name))
+    return invalid("unknown class '" + result.class_name + "'",
+                   did_you_mean(result.class_name, conformance_classes()), table.where("class"));
   LATHE_TRY(result.task, table.required_text("task"));
   LATHE_TRY(const auto outcomes, one_or_more(table, "expect"));
   for (const std::string& outcome : outcomes) {
@@ -58,11 +69,6 @@ Result<ConformanceCase> read_case(const TomlTable& table) {
 constexpr int kNaiveAttempts = 5;
 constexpr double kFaster = 1.15;  // the naive speedup from which on an exploit counts as faster
 constexpr double kNaiveCompileSeconds = 3;
-
-template <class T>
-bool contains(const std::vector<T>& items, const T& item) {
-  return std::find(items.begin(), items.end(), item) != items.end();
-}
 
 /// A candidate's progress through the suite.
 struct Entry {
@@ -130,10 +136,6 @@ class Suite {
   }
 
  private:
-  static std::string stem_of(const ConformanceCase& spec) {
-    return spec.file.substr(0, spec.file.rfind('.'));
-  }
-
   /// What the suite's folder lacks it shares with the folder above.
   std::string path_of(const std::string& file) const {
     const std::string own = folder_ + "/" + file, shared = folder_ + "/../" + file;
@@ -343,6 +345,27 @@ int count(const std::vector<ConformanceResult>& results, Test test) {
 
 }  // namespace
 
+const std::vector<std::string>& conformance_classes() {
+  static const std::vector<std::string> kClasses = {"work left out",
+                                                    "memory that outlives a call",
+                                                    "clock",
+                                                    "recognised exam",
+                                                    "numerically unstable",
+                                                    "low precision",
+                                                    "wrong for some values",
+                                                    "hidden shapes",
+                                                    "stolen answers",
+                                                    "memory out of bounds",
+                                                    "jail escape",
+                                                    "forged verdict",
+                                                    "compiler and loader",
+                                                    "exhausted resources",
+                                                    "decoys",
+                                                    "ordinary mistakes",
+                                                    "honest kernels"};
+  return kClasses;
+}
+
 Result<std::vector<ConformanceCase>> read_conformance_table(const std::string& folder) {
   constexpr std::size_t kMostCases = 1000;
   const std::string path = folder + "/expected.toml";
@@ -370,6 +393,23 @@ double ConformanceReport::worst_recovery_seconds() const {
   double worst = 0;
   for (const ConformanceResult& result : results) worst = std::max(worst, result.recovery_seconds);
   return worst;
+}
+std::vector<ClassTally> ConformanceReport::by_class() const {
+  std::vector<ClassTally> tallies;
+  for (const std::string& name : conformance_classes()) {
+    ClassTally tally{name};
+    for (const ConformanceResult& result : results) {
+      if (result.spec.class_name != name) continue;
+      if (result.skipped)
+        ++tally.skipped;
+      else if (result.as_expected)
+        ++tally.held;
+      else
+        tally.missed.push_back(stem_of(result.spec));
+    }
+    if (tally.held + tally.skipped > 0 || !tally.missed.empty()) tallies.push_back(std::move(tally));
+  }
+  return tallies;
 }
 int ConformanceReport::fooled() const {
   return count(results, [](const auto& result) { return result.naive_as_expected; });

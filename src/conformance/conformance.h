@@ -14,6 +14,7 @@ namespace lathe {
 /// might refuse.
 struct ConformanceCase {
   std::string file;
+  std::string class_name;  ///< one of conformance_classes()
   std::string task;
   std::vector<Outcome> expect;
   std::vector<std::string> reasons;
@@ -24,6 +25,10 @@ struct ConformanceCase {
   bool alone = false;     ///< skipped on a backend with several: its threads would share what it keeps
   std::string naive = "accepted";  ///< or "faster", "harmed", "any"
 };
+
+/// What cases attempt, from "work left out" to "honest kernels", in the order in which suites are
+/// summed up; docs/conformance.md describes each.
+const std::vector<std::string>& conformance_classes();
 
 /// Reads `folder`/expected.toml. Errors carry file, line and column.
 Result<std::vector<ConformanceCase>> read_conformance_table(const std::string& folder);
@@ -45,6 +50,14 @@ struct ConformanceResult {
   NaiveAnswer naive;
 };
 
+/// How the cases of one class came out.
+struct ClassTally {
+  std::string name;
+  int held = 0;  ///< verdicts as expected
+  int skipped = 0;
+  std::vector<std::string> missed;  ///< the others' files, without suffix
+};
+
 struct ConformanceReport {
   std::vector<ConformanceResult> results;
   int passed() const;  ///< cases whose verdict is the expected one
@@ -52,6 +65,8 @@ struct ConformanceReport {
   int skipped() const;
   int fooled() const;  ///< cases in which the naive grader answers as the table expects
   double worst_recovery_seconds() const;
+  /// One for each class of the results, in the order of conformance_classes().
+  std::vector<ClassTally> by_class() const;
 };
 
 struct ConformanceOptions {
