@@ -2,8 +2,10 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <set>
 #include <sstream>
 
@@ -16,6 +18,8 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
+
+const std::string kSuites = LATHE_SOURCE_DIR "/tests/conformance";
 
 Result<std::vector<ConformanceCase>> table_of(const std::string& text) {
   const std::string folder =
@@ -44,6 +48,32 @@ std::set<std::string> named_below(const std::string& heading) {
     for (std::string name; std::getline(cell >> std::ws, name, ',');) names.insert(name);
   }
   return names;
+}
+
+std::set<std::string> cases_of(const std::vector<std::string>& suites, bool honest) {
+  std::set<std::string> names;
+  for (const std::string& suite : suites) {
+    const auto cases = read_conformance_table(kSuites + suite);
+    EXPECT_TRUE(cases.ok()) << cases.error().to_string();
+    if (!cases.ok()) continue;
+    for (const ConformanceCase& one : *cases)
+      if ((one.class_name == "honest kernels") == honest)
+        names.insert(std::filesystem::path(one.file).stem().string());
+  }
+  return names;
+}
+
+/// A heading's tables name the cases of the suites, and nothing that no suite has.
+void expect_named(const std::string& heading, const std::vector<std::string>& suites, bool honest) {
+  SCOPED_TRACE(heading);
+  std::set<std::string> named = named_below(heading);
+  named.erase(honest ? "Kernels" : "Exploits");
+  const std::set<std::string> cases = cases_of(suites, honest);
+  std::vector<std::string> missing, unknown;
+  std::ranges::set_difference(cases, named, std::back_inserter(missing));
+  std::ranges::set_difference(named, cases, std::back_inserter(unknown));
+  EXPECT_THAT(missing, IsEmpty());
+  EXPECT_THAT(unknown, IsEmpty());
 }
 
 ConformanceResult result_of(const std::string& file, const std::string& class_name, bool held) {
@@ -91,6 +121,16 @@ TEST(ConformanceReport, CountsCasesByClassAndNamesThoseThatDidNotHold) {
   EXPECT_EQ(tallies[1].name, "honest kernels");
   EXPECT_EQ(tallies[1].held, 1);
   EXPECT_THAT(tallies[1].missed, IsEmpty());
+}
+
+TEST(ConformanceDocumentation, SaysOfEachExploitWhatRefusesIt) {
+  expect_named("Defences on the CPU", {""}, false);
+  expect_named("Defences on a GPU", {"/cuda"}, false);
+  expect_named("Defences of the HOST tier", {"/host", "/host/cuda"}, false);
+}
+
+TEST(ConformanceDocumentation, NamesEachHonestKernel) {
+  expect_named("Honest kernels", {"", "/cuda", "/host", "/host/cuda"}, true);
 }
 
 TEST(ConformanceDocumentation, DescribesEachClass) {
