@@ -38,24 +38,38 @@ std::optional<std::int64_t> left_of_group(const std::string& folder) {
   return std::max<std::int64_t>(0, *limit - *used + cached);
 }
 
-}  // namespace
+std::optional<std::int64_t> limit_of_group(const std::string& folder) {
+  return number_of(folder + "/memory.max");
+}
 
-std::optional<std::int64_t> available_memory(const std::string& root) {
+/// The least of what /proc/meminfo says behind `key` and what `of_group` says of this process's
+/// control groups: each also has the limits of those that it is in.
+std::optional<std::int64_t> least_of(const std::string& root, std::string_view key,
+                                     std::optional<std::int64_t> (*of_group)(const std::string& folder)) {
   const auto information = read_file(root + "/proc/meminfo");
-  const auto kilobytes = information.ok() ? entry(*information, "MemAvailable:") : std::nullopt;
+  const auto kilobytes = information.ok() ? entry(*information, key) : std::nullopt;
   std::optional<std::int64_t> least;
   if (kilobytes) least = *kilobytes * 1024;
   const auto groups = read_file(root + "/proc/self/cgroup");
   const std::size_t at = groups.ok() ? groups->find("0::") : std::string::npos;
   std::string group = at == std::string::npos ? "" : groups->substr(at + 3, groups->find('\n', at) - at - 3);
-  // Each group also has the limits of those that it is in.
   while (true) {
     while (group.ends_with('/')) group.pop_back();
-    if (const auto left = left_of_group(root + "/sys/fs/cgroup" + group))
-      least = std::min(*left, least.value_or(*left));
+    if (const auto bytes = of_group(root + "/sys/fs/cgroup" + group))
+      least = std::min(*bytes, least.value_or(*bytes));
     if (group.empty()) return least;
     group.resize(std::min(group.rfind('/'), group.size()));
   }
+}
+
+}  // namespace
+
+std::optional<std::int64_t> available_memory(const std::string& root) {
+  return least_of(root, "MemAvailable:", left_of_group);
+}
+
+std::optional<std::int64_t> total_memory(const std::string& root) {
+  return least_of(root, "MemTotal:", limit_of_group);
 }
 
 }  // namespace lathe

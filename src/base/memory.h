@@ -11,4 +11,8 @@ namespace lathe {
 /// say. `root`: where /proc and /sys are.
 std::optional<std::int64_t> available_memory(const std::string& root = "");
 
+/// The bytes that this process and all others of its control groups may have at most. nullopt if
+/// the system does not say.
+std::optional<std::int64_t> total_memory(const std::string& root = "");
+
 }  // namespace lathe

@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <string_view>
 
 #include "base/guard.h"
 
@@ -72,7 +73,19 @@ void close_standard_error() {
   if (nowhere >= 0 && nowhere != STDERR_FILENO) ::close(nowhere);
 }
 
+namespace {
+
+/// Inherited by all that is started from here.
+void let_system_end_first() {
+  const UniqueFd score(::open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC));
+  constexpr std::string_view kMost = "1000";
+  if (score.valid() && ::write(score.get(), kMost.data(), kMost.size()) < 0) return;
+}
+
+}  // namespace
+
 int serve_in_namespaces(const std::function<int()>& serve, const NamespaceSpec& spec, JailKind kind) {
+  let_system_end_first();
   const Status entered = kind == JailKind::kFull ? enter_namespaces(spec) : drop_privileges();
   if (!entered.ok()) return fail_to_start(entered.error());
   const pid_t inner = ::fork();

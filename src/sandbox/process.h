@@ -50,7 +50,7 @@ void close_standard_error();
 /// For a helper: runs `serve` as the first process of new namespaces, including a PID namespace,
 /// with standard error closed. Returns its exit code, or 2 if namespaces cannot be entered or no
 /// process can be started. A reduced jail has none: there it is only a process of nobody, where
-/// that can be.
+/// that can be. Where memory runs out, the system ends the processes of jails before any others.
 int serve_in_namespaces(const std::function<int()>& serve, const NamespaceSpec& spec = {},
                         JailKind kind = JailKind::kFull);
 

@@ -19,6 +19,7 @@ class System {
     ASSERT_TRUE(write_file_atomically(full, text).ok());
   }
   std::optional<std::int64_t> available() const { return available_memory(root_); }
+  std::optional<std::int64_t> total() const { return total_memory(root_); }
 
  private:
   std::string root_;
@@ -28,6 +29,7 @@ TEST(MemoryTest, IsWhatTheSystemHas) {
   System system;
   system.file("/proc/meminfo", "MemTotal:       8192 kB\nMemFree:         100 kB\nMemAvailable:   4096 kB\n");
   EXPECT_EQ(system.available(), 4 * kMega);
+  EXPECT_EQ(system.total(), 8 * kMega);
 }
 
 TEST(MemoryTest, IsWhatTheTightestGroupLeaves) {
@@ -39,6 +41,7 @@ TEST(MemoryTest, IsWhatTheTightestGroupLeaves) {
   system.file("/sys/fs/cgroup/outer/memory.max", "10485760\n");
   system.file("/sys/fs/cgroup/outer/memory.current", "4194304\n");
   EXPECT_EQ(system.available(), 6 * kMega);
+  EXPECT_EQ(system.total(), 10 * kMega);
 }
 
 TEST(MemoryTest, CountsWhatOnlyCachesFiles) {
@@ -50,7 +53,10 @@ TEST(MemoryTest, CountsWhatOnlyCachesFiles) {
   EXPECT_EQ(system.available(), 2 * kMega);
 }
 
-TEST(MemoryTest, IsUnknownWhereTheSystemDoesNotSay) { EXPECT_EQ(System().available(), std::nullopt); }
+TEST(MemoryTest, IsUnknownWhereTheSystemDoesNotSay) {
+  EXPECT_EQ(System().available(), std::nullopt);
+  EXPECT_EQ(System().total(), std::nullopt);
+}
 
 }  // namespace
 }  // namespace lathe

@@ -113,6 +113,14 @@ TEST(HelperProcess, OneThatMayStartNoProcessNamesTheLimit) {
   EXPECT_NE(error.message.find("ulimit -u"), std::string::npos) << error.message;
 }
 
+TEST(HelperProcess, WhatAJailRunsIsTheFirstToEndWhereMemoryRunsOut) {
+  auto helper = HelperProcess::spawn(*sibling_program("sandbox_test_helper"), {"jailed"});
+  ASSERT_TRUE(helper.ok());
+  const auto frame = helper->first_frame(5000);
+  ASSERT_TRUE(frame.ok()) << frame.error().to_string();
+  EXPECT_EQ(frame->bytes, "1000\n");
+}
+
 TEST(HelperProcess, NothingIsQuotedAfterTheFirstFrame) {
   const auto helper = HelperProcess::spawn(*sibling_program("sandbox_test_helper"), {});
   ASSERT_TRUE(helper.ok());

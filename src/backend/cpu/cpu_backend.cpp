@@ -14,6 +14,7 @@
 #include "backend/cpu_peaks.h"
 #include "backend/installation.h"
 #include "backend/timing_cores.h"
+#include "base/memory.h"
 #include "base/processors.h"
 #include "candidate/launch_program.h"
 
@@ -95,6 +96,18 @@ Status check_scalars(const protocol::Load& load) {
   return Ok{};
 }
 
+/// Each block fills its scratch and so has all of it: what is more than a machine can spare would
+/// cost other processes their memory.
+Status check_scratch(const LaunchProgram& program, std::int64_t memory_bytes) {
+  constexpr std::int64_t kShare = 4;
+  std::int64_t total = 0;
+  for (const BoundScratch& scratch : program.scratch) total += scratch.bytes;
+  if (memory_bytes == 0 || total <= memory_bytes / kShare) return Ok{};
+  return refused("scratch_too_large", fmt::format("the scratch buffers want {} bytes", total),
+                 fmt::format("they may take at most a quarter of the machine's memory, here {} bytes",
+                             memory_bytes / kShare));
+}
+
 bool has_quiet_compiles(const TimingCores& cores) {
   return cores.others.size() >= kProcessorsForQuietCompiles;
 }
@@ -163,6 +176,7 @@ class CpuBackend final : public Backend {
     if (!cpu_workload) return Error{ErrorCode::kInternal, "the workload was prepared by another backend"};
     LATHE_TRY(const LaunchProgram program, compile_plan(candidate, cpu_workload->task, device_.facts));
     if (!program.maps.empty()) return refused("bad_tma", "a processor has no tensor maps");
+    LATHE_CHECK_OK(check_scratch(program, options_.memory_bytes));
     const protocol::Load load = make_load(program, *cpu_workload);
     LATHE_CHECK_OK(check_scalars(load));
     const bool needs_vendor =
@@ -267,6 +281,7 @@ Result<std::unique_ptr<Backend>> make_cpu_backend(const CpuBackendOptions& given
   if (options.cache_folder.empty()) {
     LATHE_TRY(options.cache_folder, default_cache_folder());
   }
+  if (options.memory_bytes == 0) options.memory_bytes = total_memory().value_or(0);
   if (options.threads < 1) return invalid(fmt::format("{} threads", options.threads), "use at least one");
   const std::vector<int> processors = usable_processors();
   TimingCores cores = choose_timing_cores(processors, cores_of(processors), options.threads);

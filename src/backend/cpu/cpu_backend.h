@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <memory>
 
 #include "backend/backend.h"
@@ -14,6 +15,7 @@ struct CpuBackendOptions {
   std::string include_folder;  ///< empty: device_header_folder()
   std::string cache_folder;    ///< empty: default_cache_folder()
   double build_timeout_seconds = 30;
+  std::int64_t memory_bytes = 0;  ///< that scratch may take a quarter of; 0: what the system has
   JailKind jail = JailKind::kFull;
   CancelToken cancel = {};  ///< ends waiting for other processes that time on the processor
 };

@@ -794,6 +794,32 @@ TEST_F(CpuBackendTest, MoreFloatingPointScalarsThanRegistersAreTheCandidatesFaul
   EXPECT_EQ(session.error().reason, "too_many_scalars");
 }
 
+TEST_F(CpuBackendTest, ScratchThatTheMachineCannotSpareIsTheCandidatesFault) {
+  CpuBackendOptions options;
+  options.cache_folder = testing::TempDir() + "lathe-cache";
+  options.memory_bytes = std::int64_t{1} << 30;
+  const auto small = make_cpu_backend(options);
+  ASSERT_TRUE(small.ok()) << small.error().to_string();
+  const auto open = [&](const std::string& bytes) {
+    const auto candidate =
+        parse_candidate("/*lathe\n[[scratch]]\nname = \"s\"\nbytes = \"" + bytes +
+                            "\"\n[[scratch]]\nname = \"t\"\nbytes = 8\n[[launch]]\nkernel = \"f\"\n"
+                            "args = [\"x\", \"y\", \"s\"]\n*/\n#include <lathe/cpu.h>\n"
+                            "extern \"C\" void f(const float*, float*, float*, int64_t, int64_t) {}\n",
+                        "test");
+    const auto built = (*small)->build(*candidate, (*workload_)->task);
+    EXPECT_TRUE(built.ok() && built->ok);
+    return (*small)->open(*candidate, built->artifact, *workload_);
+  };
+  EXPECT_TRUE(open("(1 << 28) - 8").ok());
+  const auto session = open("1 << 28");
+  ASSERT_FALSE(session.ok());
+  EXPECT_EQ(session.error().code, ErrorCode::kInvalid);
+  EXPECT_EQ(session.error().reason, "scratch_too_large");
+  EXPECT_NE(session.error().message.find("268435464 bytes"), std::string::npos) << session.error().message;
+  EXPECT_NE(session.error().hint.find("here 268435456 bytes"), std::string::npos) << session.error().hint;
+}
+
 TEST_F(CpuBackendTest, AMissingKernelIsTheCandidatesFault) {
   const auto candidate = parse_candidate(candidate_text("extern \"C\" void g() {}"), "test");
   const auto built = backend_->build(*candidate, (*workload_)->task);
