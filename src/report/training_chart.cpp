@@ -38,6 +38,7 @@ constexpr Panel kReinforced[] = {
      true},
     {"pass_rate", "share of answers that passed", 80},
     {"entropy", "entropy of answers, nats", 80},
+    {"reference_kl", "divergence from the weights that the run began with, nats a token", 80},
     {"mismatch", "mismatch of rollout and training: mean |log ratio| of a token", 80},
     {"kept_tokens", "share of tokens that the filters left in the loss", 80},
     {"gradient_norm", "norm of the gradients", 80},

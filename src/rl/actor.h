@@ -51,6 +51,12 @@ class Actor {
   /// Of each answer's tokens, by the weights that are trained.
   virtual Result<std::vector<std::vector<double>>> log_probabilities(
       std::span<const PromptedAnswer> answers) = 0;
+  /// Makes the weights as they are the reference. A restored run has the one that it began with:
+  /// restore() brings it back, or finds it as this call left it before.
+  virtual Status keep_reference() = 0;
+  /// As log_probabilities(), by the reference; only after keep_reference().
+  virtual Result<std::vector<std::vector<double>>> reference_log_probabilities(
+      std::span<const PromptedAnswer> answers) = 0;
   /// Adds the gradient of a loss with the derivatives `by_log_probability`, and of - `entropy`
   /// times the mean entropy of the distributions that the answers were drawn from. Returns that
   /// mean.

@@ -188,15 +188,36 @@ Result<Answer> ChoiceActor::greedy(const Prompt& prompt) {
 Result<std::vector<std::vector<double>>> ChoiceActor::log_probabilities(
     std::span<const PromptedAnswer> answers) {
   std::vector<std::vector<double>> all;
-  for (const PromptedAnswer& answer : answers) {
-    std::vector<double>& own = all.emplace_back();
-    auto token = answer.answer->tokens.begin();
-    walk(
-        scored(*answer.prompt),
-        [&](const TableTask::Node& node, const auto&, double) {
-          return node.next.find(static_cast<std::size_t>(*token++));
-        },
-        [&](std::size_t, const auto&, double log_probability) { own.push_back(log_probability); });
+  for (const auto& [prompt, answer] : answers) all.push_back(log_probabilities(scored(*prompt), *answer));
+  return all;
+}
+
+std::vector<double> ChoiceActor::log_probabilities(const Scored& scored, const Answer& answer) const {
+  std::vector<double> logs;
+  auto token = answer.tokens.begin();
+  walk(
+      scored,
+      [&](const TableTask::Node& node, const auto&, double) {
+        return node.next.find(static_cast<std::size_t>(*token++));
+      },
+      [&](std::size_t, const auto&, double log_probability) { logs.push_back(log_probability); });
+  return logs;
+}
+
+Status ChoiceActor::keep_reference() {
+  reference_ = net_;
+  return Ok{};
+}
+
+Result<std::vector<std::vector<double>>> ChoiceActor::reference_log_probabilities(
+    std::span<const PromptedAnswer> answers) {
+  if (!reference_) return Error{ErrorCode::kInternal, "no weights were kept as a reference"};
+  std::map<std::string, Scored> by_reference;
+  std::vector<std::vector<double>> all;
+  for (const auto& [prompt, answer] : answers) {
+    const auto [found, fresh] = by_reference.try_emplace(key_of(*prompt));
+    if (fresh) found->second = score(*reference_, *prompt);
+    all.push_back(log_probabilities(found->second, *answer));
   }
   return all;
 }
@@ -323,25 +344,32 @@ double ChoiceActor::update(double learning_rate, double clip_norm) {
 }
 
 Result<std::string> ChoiceActor::save(const std::string&) {
-  return nlohmann::json{{"net", net_.to_text()},
-                        {"updates", updates_},
-                        {"first_moment", first_moment_},
-                        {"second_moment", second_moment_}}
-      .dump();
+  nlohmann::json state{{"net", net_.to_text()},
+                       {"updates", updates_},
+                       {"first_moment", first_moment_},
+                       {"second_moment", second_moment_}};
+  if (reference_) state["reference"] = reference_->to_text();
+  return state.dump();
 }
 
 Status ChoiceActor::restore(const std::string& state, const std::string&) {
   LATHE_TRY(const nlohmann::json json, parse_json(state, "the actor's state"));
   try {
     LATHE_TRY(ChoiceNet net, ChoiceNet::from_text(json.at("net").get<std::string>()));
+    std::optional<ChoiceNet> reference;
+    if (reference_) {
+      LATHE_TRY(reference, ChoiceNet::from_text(json.at("reference").get<std::string>()));
+    }
     auto first = json.at("first_moment").get<std::vector<double>>();
     auto second = json.at("second_moment").get<std::vector<double>>();
     if (net.joint_temperature() != net_.joint_temperature() ||
         net.weights().size() != net_.weights().size() || first.size() != first_moment_.size() ||
-        second.size() != second_moment_.size())
+        second.size() != second_moment_.size() ||
+        (reference && reference->weights().size() != net_.weights().size()))
       return invalid("the actor's state is of another network", "resume with the recipe it was made by");
     updates_ = json_integer<std::int64_t>(json.at("updates"));
-    net_ = std::move(net), first_moment_ = std::move(first), second_moment_ = std::move(second);
+    net_ = std::move(net), reference_ = std::move(reference), first_moment_ = std::move(first),
+    second_moment_ = std::move(second);
   } catch (const nlohmann::json::exception& error) {
     return invalid(error.what());
   }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 
 #include "policy/choice_net.h"
 #include "rl/actor.h"
@@ -30,6 +31,10 @@ class ChoiceActor final : public Actor {
   Result<std::vector<Answer>> sample(std::span<const Prompt> prompts, const Seed& seed,
                                      const OnAnswer& on_answer = {}) override;
   Result<std::vector<std::vector<double>>> log_probabilities(
+      std::span<const PromptedAnswer> answers) override;
+  /// A copy of the network, which save() has too.
+  Status keep_reference() override;
+  Result<std::vector<std::vector<double>>> reference_log_probabilities(
       std::span<const PromptedAnswer> answers) override;
   Result<double> add_gradient(std::span<const PromptedAnswer> answers,
                               std::span<const std::vector<double>> by_log_probability,
@@ -73,6 +78,8 @@ class ChoiceActor final : public Actor {
   }
   Scored score(const ChoiceNet& net, const Prompt& prompt) const;
   const Scored& scored(const Prompt& prompt);  ///< by the weights that are trained
+  /// Of the tokens of an answer.
+  std::vector<double> log_probabilities(const Scored& scored, const Answer& answer) const;
   void add_rows_gradient(const Scored& scored, const std::vector<double>& by_row);
   std::vector<ShownChoices> shown(const Prompt& prompt) const;
   ChoiceNet rollout_net() const;
@@ -80,6 +87,7 @@ class ChoiceActor final : public Actor {
   const ScheduleTable& table_;
   ChoiceActorOptions options_;
   ChoiceNet net_;
+  std::optional<ChoiceNet> reference_;
   std::vector<TaskInputs> inputs_;       ///< [task], without examples
   std::map<std::string, Scored> known_;  ///< by prompt, until the weights change
   std::vector<double> gradient_, first_moment_, second_moment_;

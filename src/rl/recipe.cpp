@@ -65,14 +65,15 @@ Status read_filters(const TomlTable& root, RlRecipe& recipe) {
 }
 
 Status read_loss(const TomlTable& root, RlRecipe& recipe) {
-  LATHE_TRY(
-      const TomlSection loss,
-      TomlSection::open(root, "loss", {"clip_low", "clip_high", "dual_clip", "entropy", "mean", "updates"}));
+  LATHE_TRY(const TomlSection loss,
+            TomlSection::open(root, "loss",
+                              {"clip_low", "clip_high", "dual_clip", "kl", "entropy", "mean", "updates"}));
   LATHE_CHECK_OK(loss.read("clip_low", recipe.surrogate.clip_low, 0, 1));
   LATHE_CHECK_OK(loss.read("clip_high", recipe.surrogate.clip_high, 0, 1e9));
   LATHE_CHECK_OK(loss.read("dual_clip", recipe.surrogate.dual_clip, 0, 1e9));
   if (recipe.surrogate.dual_clip > 0 && recipe.surrogate.dual_clip <= 1)
     return invalid("'dual_clip' is neither 0 nor above 1", {}, loss.table().where("dual_clip"));
+  LATHE_CHECK_OK(loss.read("kl", recipe.surrogate.kl, 0, 1e6));
   LATHE_CHECK_OK(loss.read("entropy", recipe.entropy, 0, 1e6));
   LATHE_CHECK_OK(loss.read("updates", recipe.updates, 1, 1 << 16));
   if (!loss.present()) return Ok{};

@@ -98,6 +98,7 @@ class Loop {
 
   Result<RlOutcome> go() {
     std::int64_t metrics_bytes = 0, samples_bytes = 0;
+    if (recipe_.surrogate.kl > 0) LATHE_CHECK_OK(actor_.keep_reference());
     if (run_.resume) LATHE_CHECK_OK(resume(metrics_bytes, samples_bytes));
     LATHE_TRY(JsonLinesFile metrics, JsonLinesFile::open(run_.folder + "/metrics.jsonl", metrics_bytes));
     LATHE_TRY(JsonLinesFile samples, JsonLinesFile::open(run_.folder + "/samples.jsonl", samples_bytes));
@@ -231,19 +232,33 @@ class Loop {
     for (std::size_t i = 0; i < rollouts.size(); ++i) rollouts[i].turn.reward = rewards[i];
   }
 
+  /// What the loss of a step's answers is made of, in their order.
+  struct Lesson {
+    std::vector<PromptedAnswer> answers;
+    std::vector<std::optional<double>> advantages;
+    std::vector<std::vector<double>> old;  ///< tokens' log-probabilities before the step's updates
+    std::vector<std::vector<double>>
+        reference;                          ///< and those of the reference; empty: the loss asks for none
+    std::vector<std::vector<bool>> counts;  ///< which tokens count
+  };
+
   /// Updates the weights. Returns each answer's advantage; nullopt: it did not count.
   Result<std::vector<std::optional<double>>> learn(const std::vector<Rollout>& rollouts, StepMetrics& step) {
     const Stopwatch watch(step.update_seconds);
     std::vector<Turn> turns;
-    std::vector<PromptedAnswer> answers;
+    Lesson lesson;
     for (const Rollout& rollout : rollouts) {
       turns.push_back(rollout.turn);
-      answers.push_back({&rollout.prompt, &rollout.answer});
+      lesson.answers.push_back({&rollout.prompt, &rollout.answer});
     }
     describe(rollouts, step);
-    auto advantages = recipe_.estimator.function(turns, returns(turns, recipe_.gamma));
-    LATHE_TRY(const auto old, actor_.log_probabilities(answers));
-    const auto counts = filter(rollouts, old, advantages, step);
+    lesson.advantages = recipe_.estimator.function(turns, returns(turns, recipe_.gamma));
+    LATHE_TRY(lesson.old, actor_.log_probabilities(lesson.answers));
+    lesson.counts = filter(rollouts, lesson.old, lesson.advantages, step);
+    if (recipe_.surrogate.kl > 0) {
+      LATHE_TRY(lesson.reference, actor_.reference_log_probabilities(lesson.answers));
+      step.reference_kl = kl_from_reference(lesson);
+    }
 
     std::vector<std::size_t> order(rollouts.size());
     std::iota(order.begin(), order.end(), std::size_t{0});
@@ -253,7 +268,7 @@ class Loop {
     for (std::size_t u = 0; u < updates; ++u) {
       const std::size_t first = order.size() * u / updates, end = order.size() * (u + 1) / updates;
       const std::span<const std::size_t> share = std::span(order).subspan(first, end - first);
-      LATHE_CHECK_OK(update(share, answers, advantages, old, counts, step));
+      LATHE_CHECK_OK(update(share, lesson, step));
     }
     step.loss /= static_cast<double>(updates);
     step.gradient_norm /= static_cast<double>(updates);
@@ -263,7 +278,17 @@ class Loop {
                    fmt::format("step {}: the loss is {} and the gradient's norm {}", step.step, step.loss,
                                step.gradient_norm),
                    "lower the learning rate; the last checkpoint is from before"};
-    return advantages;
+    return std::move(lesson.advantages);
+  }
+
+  static double kl_from_reference(const Lesson& lesson) {
+    double kl = 0, tokens = 0;
+    for (std::size_t i = 0; i < lesson.old.size(); ++i)
+      for (std::size_t token = 0; token < lesson.old[i].size(); ++token) {
+        if (!lesson.counts[i][token]) continue;
+        kl += k3(lesson.old[i][token], lesson.reference[i][token]), tokens += 1;
+      }
+    return tokens > 0 ? kl / tokens : 0;
   }
 
   static void describe(const std::vector<Rollout>& rollouts, StepMetrics& step) {
@@ -312,10 +337,8 @@ class Loop {
     return counts;
   }
 
-  Status update(std::span<const std::size_t> share, const std::vector<PromptedAnswer>& answers,
-                const std::vector<std::optional<double>>& advantages,
-                const std::vector<std::vector<double>>& old, const std::vector<std::vector<bool>>& counts,
-                StepMetrics& step) {
+  Status update(std::span<const std::size_t> share, const Lesson& lesson, StepMetrics& step) {
+    const auto& [answers, advantages, old, reference, counts] = lesson;
     std::vector<PromptedAnswer> own;
     std::vector<std::size_t> tokens;
     for (const std::size_t i : share) {
@@ -330,7 +353,9 @@ class Loop {
       std::vector<double>& gradient = gradients.emplace_back(now[s].size(), 0);
       for (std::size_t token = 0; token < gradient.size(); ++token) {
         if (!counts[i][token]) continue;
-        const TokenLoss loss = surrogate(now[s][token], old[i][token], *advantages[i], recipe_.surrogate);
+        const auto from = reference.empty() ? std::nullopt : std::optional(reference[i][token]);
+        const TokenLoss loss =
+            surrogate(now[s][token], old[i][token], *advantages[i], recipe_.surrogate, from);
         step.loss += weights[s] * loss.loss;
         gradient[token] = weights[s] * loss.gradient;
       }
@@ -380,26 +405,28 @@ class Loop {
     return line;
   }
 
-  static json line_of(const StepMetrics& step) {
-    return {{"step", step.step},
-            {"reward", step.reward},
-            {"pass_rate", step.pass_rate},
-            {"log_speedup_low", step.log_speedup_low},
-            {"outcomes", step.outcomes},
-            {"hacks", step.hacks},
-            {"lost", step.lost},
-            {"cut", step.cut},
-            {"tokens", step.tokens},
-            {"kept_tokens", step.kept_tokens},
-            {"mismatch", step.mismatch},
-            {"mismatch_kl", step.mismatch_kl},
-            {"entropy", step.entropy},
-            {"loss", step.loss},
-            {"gradient_norm", step.gradient_norm},
-            {"rollout_seconds", step.rollout_seconds},
-            {"judging_seconds", step.judging_seconds},
-            {"update_seconds", step.update_seconds},
-            {"seconds", step.seconds}};
+  json line_of(const StepMetrics& step) const {
+    json line = {{"step", step.step},
+                 {"reward", step.reward},
+                 {"pass_rate", step.pass_rate},
+                 {"log_speedup_low", step.log_speedup_low},
+                 {"outcomes", step.outcomes},
+                 {"hacks", step.hacks},
+                 {"lost", step.lost},
+                 {"cut", step.cut},
+                 {"tokens", step.tokens},
+                 {"kept_tokens", step.kept_tokens},
+                 {"mismatch", step.mismatch},
+                 {"mismatch_kl", step.mismatch_kl},
+                 {"entropy", step.entropy},
+                 {"loss", step.loss},
+                 {"gradient_norm", step.gradient_norm},
+                 {"rollout_seconds", step.rollout_seconds},
+                 {"judging_seconds", step.judging_seconds},
+                 {"update_seconds", step.update_seconds},
+                 {"seconds", step.seconds}};
+    if (recipe_.surrogate.kl > 0) line["reference_kl"] = step.reference_kl;
+    return line;
   }
 
   std::string checkpoint() const { return run_.folder + "/checkpoint.json"; }

@@ -26,7 +26,10 @@ struct StepMetrics {
   double kept_tokens = 1;  ///< share that the filters left in the loss
   double mismatch = 0;     ///< mean |log p_train - log p_rollout| of a token
   double mismatch_kl = 0;  ///< of the rollouts from the trained weights
-  double entropy = 0;      ///< mean of the distributions that answers were drawn from, in nats
+  /// Of the answers' tokens that count, before the step's updates, from the weights that the run
+  /// began with, estimated by k3; 0 where the loss does not ask.
+  double reference_kl = 0;
+  double entropy = 0;  ///< mean of the distributions that answers were drawn from, in nats
   double loss = 0;
   double gradient_norm = 0;  ///< mean over the step's updates, before clipping
   double rollout_seconds = 0, judging_seconds = 0, update_seconds = 0;

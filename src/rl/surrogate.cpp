@@ -6,6 +6,11 @@
 
 namespace lathe::rl {
 
+double k3(double log_prob, double reference) {
+  const double ahead = reference - log_prob;
+  return std::expm1(ahead) - ahead;
+}
+
 TokenLoss surrogate(double log_prob, double old_log_prob, double advantage, const SurrogateOptions& options,
                     std::optional<double> reference) {
   const double ratio = std::exp(log_prob - old_log_prob);
@@ -15,9 +20,8 @@ TokenLoss surrogate(double log_prob, double old_log_prob, double advantage, cons
   if (advantage < 0 && options.dual_clip > 0 && token.loss > -options.dual_clip * advantage)
     token = {.loss = -options.dual_clip * advantage, .gradient = 0};
   if (options.kl > 0 && reference) {
-    const double ahead = *reference - log_prob;
-    token.loss += options.kl * (std::expm1(ahead) - ahead);
-    token.gradient -= options.kl * std::expm1(ahead);
+    token.loss += options.kl * k3(log_prob, *reference);
+    token.gradient -= options.kl * std::expm1(*reference - log_prob);
   }
   return token;
 }

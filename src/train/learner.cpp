@@ -65,67 +65,51 @@ NamedTensors trainable_weights(const lm::Decoder& decoder) {
 
 Result<Learner> Learner::create(lm::Decoder decoder, const std::optional<LowRankOptions>& adapter,
                                 std::uint64_t seed) {
-  auto kept = std::make_unique<lm::Decoder>(std::move(decoder));
-  if (!adapter) return make(std::move(kept), nullptr);
+  const auto kept = std::make_shared<const lm::Decoder>(std::move(decoder));
+  if (!adapter) return Learner(kept, nullptr);
   LATHE_TRY(LowRank low_rank, LowRank::create(*kept, *adapter, seed));
-  return make(std::move(kept), std::make_unique<LowRank>(std::move(low_rank)));
+  return Learner(kept, std::make_shared<const LowRank>(std::move(low_rank)));
 }
 
 Result<Learner> Learner::create(lm::Decoder decoder, const lm::Adapter& adapter) {
-  auto kept = std::make_unique<lm::Decoder>(std::move(decoder));
+  const auto kept = std::make_shared<const lm::Decoder>(std::move(decoder));
   LATHE_TRY(LowRank low_rank, LowRank::create(*kept, adapter));
-  return make(std::move(kept), std::make_unique<LowRank>(std::move(low_rank)));
+  return Learner(kept, std::make_shared<const LowRank>(std::move(low_rank)));
 }
 
-Learner Learner::make(std::unique_ptr<lm::Decoder> decoder, std::unique_ptr<LowRank> low_rank) {
-  Learner learner;
-  learner.decoder_ = std::move(decoder);
-  learner.low_rank_ = std::move(low_rank);
+Learner::Learner(const std::shared_ptr<const lm::Decoder>& decoder,
+                 const std::shared_ptr<const LowRank>& low_rank)
+    : scorer_(decoder, low_rank) {
   NamedTensors leaves;
-  if (learner.low_rank_) {
-    leaves = learner.low_rank_->named_parameters();
+  if (low_rank) {
+    leaves = low_rank->named_parameters();
   } else {
-    leaves = trainable_weights(*learner.decoder_);
+    leaves = trainable_weights(*decoder);
     for (const auto& [name, leaf] : leaves) leaf.set_requires_grad(true);
   }
-  learner.parameters_ = std::make_unique<Parameters>(leaves);
-  for (const auto& [name, tensor] : learner.decoder_->named_weights())
-    if (name == "model.embed_tokens.weight" || name == "lm_head.weight") learner.head_ = tensor;
-  return learner;
+  parameters_ = std::make_unique<Parameters>(leaves);
 }
 
-/// Of the places behind which something is predicted.
-at::Tensor Learner::hidden(const Batch& batch, std::optional<at::Generator> generator) const {
-  const at::Device device = decoder_->options().device;
-  const PackedLayout layout = PackedLayout::of(*decoder_, batch);
-  const PackedOptions options{low_rank_.get(), std::move(generator), kernels_};
-  PackedOps ops(*decoder_, layout, options);
-  return decoder_->hidden(to_tensor(batch.tokens, device), ops)
-      .index_select(0, to_tensor(batch.places, device));
-}
-
-at::Tensor Learner::log_probs(const Batch& batch, std::optional<at::Generator> generator,
-                              Logits logits) const {
-  return token_log_probs(*kernels_, hidden(batch, std::move(generator)), head_,
-                         to_tensor(batch.targets, decoder_->options().device), logits);
-}
-
-at::Tensor Learner::logits(const Batch& batch, const std::vector<std::int64_t>& tokens) const {
-  const at::Tensor rows = head_.index_select(0, to_tensor(tokens, decoder_->options().device));
-  return at::linear(hidden(batch, std::nullopt).to(at::kFloat), rows.to(at::kFloat));
+Result<Scorer> Learner::freeze() const {
+  if (low_rank() != nullptr) {
+    LATHE_TRY(LowRank copy, LowRank::create(decoder(), low_rank()->to_adapter({})));
+    return scorer_.with(std::make_shared<const LowRank>(std::move(copy)));
+  }
+  LATHE_TRY(lm::Decoder copy, lm::Decoder::assemble(decoder().config(), decoder().options(), weights()));
+  return scorer_.with(std::make_shared<const lm::Decoder>(std::move(copy)));
 }
 
 lm::WeightReader Learner::weights() const {
   const at::NoGradGuard no_grad;
   std::map<std::string, at::Tensor> named;
-  for (const auto& [name, tensor] : decoder_->named_weights()) named.emplace(name, tensor);
+  for (const auto& [name, tensor] : decoder().named_weights()) named.emplace(name, tensor);
   return [this, named = std::move(named)](const std::string& name) -> Result<at::Tensor> {
     const at::NoGradGuard none;
     const auto found = named.find(name);
     if (found == named.end()) return Error{ErrorCode::kNotFound, "the model has no weight " + name};
     at::Tensor values =
         parameters_->master_of(found->second).detach().to(at::kFloat, /*non_blocking=*/false, /*copy=*/true);
-    const at::Tensor addition = low_rank_ ? low_rank_->addition_to(name) : at::Tensor();
+    const at::Tensor addition = low_rank() != nullptr ? low_rank()->addition_to(name) : at::Tensor();
     return addition.defined() ? values.add_(addition) : values;
   };
 }
@@ -159,16 +143,16 @@ Status Learner::load_state(const std::string& path) {
 }
 
 Status Learner::write_result(const std::string& folder, const std::string& base) const {
-  if (low_rank_) return lm::write_adapter(low_rank_->to_adapter(base), folder + "/adapter");
+  if (low_rank() != nullptr) return lm::write_adapter(low_rank()->to_adapter(base), folder + "/adapter");
   const at::NoGradGuard no_grad;
   const std::string model = folder + "/model";
   LATHE_CHECK_OK(make_directories(model));
   TensorFile file;
-  const lm::Precision precision = decoder_->options().precision;
-  for (const auto& [name, tensor] : decoder_->named_weights())
+  const lm::Precision precision = decoder().options().precision;
+  for (const auto& [name, tensor] : decoder().named_weights())
     file.add(name, parameters_->master_of(tensor).to(lm::scalar_type(precision)));
   LATHE_CHECK_OK(file.write(model + "/model.safetensors"));
-  return write_file_atomically(model + "/config.json", config_json(decoder_->config(), precision) + "\n");
+  return write_file_atomically(model + "/config.json", config_json(decoder().config(), precision) + "\n");
 }
 
 std::string config_json(const ModelConfig& config, lm::Precision precision) {

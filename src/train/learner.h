@@ -6,9 +6,8 @@
 
 #include "lm/decoder.h"
 #include "train/low_rank.h"
-#include "train/packed_ops.h"
-#include "train/packing.h"
 #include "train/parameters.h"
+#include "train/scorer.h"
 
 namespace lathe::train {
 
@@ -22,18 +21,17 @@ class Learner {
   /// Goes on with an adapter.
   static Result<Learner> create(lm::Decoder decoder, const lm::Adapter& adapter);
 
-  const lm::Decoder& decoder() const { return *decoder_; }
-  const LowRank* low_rank() const { return low_rank_.get(); }
+  const lm::Decoder& decoder() const { return scorer_.decoder(); }
+  const LowRank* low_rank() const { return scorer_.low_rank(); }
   Parameters& parameters() { return *parameters_; }
   const Parameters& parameters() const { return *parameters_; }
-  void use(const TokenKernels& kernels) { kernels_ = &kernels; }
+  void use(const TokenKernels& kernels) { scorer_.use(kernels); }
 
-  /// log p of each of batch's targets, fp32, with a gradient. A generator makes dropout drop.
-  at::Tensor log_probs(const Batch& batch, std::optional<at::Generator> generator,
-                       Logits logits = Logits::kAsHidden) const;
-  /// The logits of some tokens at each of batch's places, [places, tokens] in fp32, with a
-  /// gradient.
-  at::Tensor logits(const Batch& batch, const std::vector<std::int64_t>& tokens) const;
+  /// The weights that are trained, with a gradient.
+  const Scorer& scorer() const { return scorer_; }
+  /// The weights as they are, whatever training makes of them: a copy of the adapter, beside the
+  /// same model; where all weights are trained, a second model.
+  Result<Scorer> freeze() const;
   /// Adds to the gradients of the next update.
   void backward(const at::Tensor& loss);
 
@@ -51,15 +49,10 @@ class Learner {
   Status write_result(const std::string& folder, const std::string& base) const;
 
  private:
-  Learner() = default;
-  static Learner make(std::unique_ptr<lm::Decoder> decoder, std::unique_ptr<LowRank> low_rank);
-  at::Tensor hidden(const Batch& batch, std::optional<at::Generator> generator) const;
+  Learner(const std::shared_ptr<const lm::Decoder>& decoder, const std::shared_ptr<const LowRank>& low_rank);
 
-  std::unique_ptr<lm::Decoder> decoder_;
-  std::unique_ptr<LowRank> low_rank_;
+  Scorer scorer_;
   std::unique_ptr<Parameters> parameters_;
-  at::Tensor head_;
-  const TokenKernels* kernels_ = &aten_kernels();
 };
 
 /// The model's own tensors: joined matrices whole.

@@ -262,7 +262,7 @@ std::vector<std::vector<const LmActor::Key*>> LmActor::passes(const std::vector<
   return made;
 }
 
-LmActor::Forward LmActor::forward(std::span<const Key* const> keys) const {
+LmActor::Forward LmActor::forward(const Scorer& scorer, std::span<const Key* const> keys) const {
   std::vector<Example> examples;
   Row row;
   for (const Key* const key : keys) {
@@ -272,12 +272,13 @@ LmActor::Forward LmActor::forward(std::span<const Key* const> keys) const {
                         .weights = std::vector<float>(key->answer.size(), 1.0F)});
   }
   const Batch batch = make_batch(examples, std::span(&row, 1));
-  if (written_[keys.front()->task].grammar) return forward_in_grammar(keys, batch);
-  const at::Tensor logs = learner_.log_probs(batch, std::nullopt, Logits::kF32);
+  if (written_[keys.front()->task].grammar) return forward_in_grammar(scorer, keys, batch);
+  const at::Tensor logs = scorer.log_probs(batch, std::nullopt, Logits::kF32);
   return {.log_probabilities = logs, .entropies = -logs.detach()};
 }
 
-LmActor::Forward LmActor::forward_in_grammar(std::span<const Key* const> keys, const Batch& batch) const {
+LmActor::Forward LmActor::forward_in_grammar(const Scorer& scorer, std::span<const Key* const> keys,
+                                             const Batch& batch) const {
   std::map<TokenId, std::int64_t> columns;  // of all tokens that some place allows
   std::vector<std::vector<std::int64_t>> allowed;
   std::vector<std::int64_t> taken;
@@ -306,27 +307,26 @@ LmActor::Forward LmActor::forward_in_grammar(std::span<const Key* const> keys, c
   forbidden = forbidden.to(device);
 
   const at::Tensor logits =
-      learner_.logits(batch, tokens).masked_fill(forbidden, -std::numeric_limits<float>::infinity());
+      scorer.logits(batch, tokens).masked_fill(forbidden, -std::numeric_limits<float>::infinity());
   const at::Tensor logs = at::log_softmax(logits, 1);
   return {.log_probabilities = logs.gather(1, to_tensor(taken, device).unsqueeze(1)).squeeze(1),
           .entropies = -(logs.exp() * logs.masked_fill(forbidden, 0)).sum(1)};
 }
 
-/// Computes what is not known yet.
-void LmActor::find_out(std::span<const Key> keys) {
+void LmActor::find_out(const Scorer& scorer, std::span<const Key> keys, Knowledge& known) const {
   std::vector<const Key*> unknown;
   for (const Key& key : keys)
-    if (const auto [found, fresh] = known_.try_emplace(key); fresh) unknown.push_back(&found->first);
+    if (const auto [found, fresh] = known.try_emplace(key); fresh) unknown.push_back(&found->first);
   const at::NoGradGuard no_grad;
   for (const auto& pass : passes(unknown)) {
-    const Forward computed = forward(pass);
+    const Forward computed = forward(scorer, pass);
     const std::vector<double> logs = to_doubles(computed.log_probabilities);
     const std::vector<double> entropies = to_doubles(computed.entropies);
     std::ptrdiff_t first = 0;
     for (const Key* const key : pass) {
       const std::ptrdiff_t end = first + static_cast<std::ptrdiff_t>(key->answer.size());
-      known_[*key] = {{logs.begin() + first, logs.begin() + end},
-                      {entropies.begin() + first, entropies.begin() + end}};
+      known[*key] = {{logs.begin() + first, logs.begin() + end},
+                     {entropies.begin() + first, entropies.begin() + end}};
       first = end;
     }
   }
@@ -334,14 +334,34 @@ void LmActor::find_out(std::span<const Key> keys) {
 
 Result<std::vector<std::vector<double>>> LmActor::log_probabilities(
     std::span<const rl::PromptedAnswer> answers) {
+  return log_probabilities(learner_.scorer(), answers, known_);
+}
+
+Result<std::vector<std::vector<double>>> LmActor::log_probabilities(
+    const Scorer& scorer, std::span<const rl::PromptedAnswer> answers, Knowledge& known) {
   return without_exceptions([&]() -> Result<std::vector<std::vector<double>>> {
     const Turn turn(*this);
     LATHE_TRY(const std::vector<Key> keys, keys_of(answers));
-    find_out(keys);
+    find_out(scorer, keys, known);
     std::vector<std::vector<double>> all;
-    for (const Key& key : keys) all.push_back(known_.at(key).log_probabilities);
+    for (const Key& key : keys) all.push_back(known.at(key).log_probabilities);
     return all;
   });
+}
+
+Status LmActor::keep_reference() {
+  return without_exceptions([&]() -> Status {
+    const Turn turn(*this);
+    LATHE_TRY(reference_, learner_.freeze());
+    return Ok{};
+  });
+}
+
+Result<std::vector<std::vector<double>>> LmActor::reference_log_probabilities(
+    std::span<const rl::PromptedAnswer> answers) {
+  if (!reference_) return Error{ErrorCode::kInternal, "no weights were kept as a reference"};
+  Knowledge known;
+  return log_probabilities(*reference_, answers, known);
 }
 
 Result<double> LmActor::add_gradient(std::span<const rl::PromptedAnswer> answers,
@@ -366,7 +386,7 @@ Result<double> LmActor::add_gradient(std::span<const rl::PromptedAnswer> answers
         share.by_log_probability[t] += static_cast<float>(by_log_probability[i][t]);
       if (share.count++ == 0) keys.push_back(std::move(key));
     }
-    find_out(keys);
+    find_out(learner_.scorer(), keys, known_);
     const auto count = static_cast<double>(std::max<std::size_t>(1, answers.size()));
     double entropies = 0;
     std::vector<const Key*> learned;
@@ -386,7 +406,7 @@ Result<double> LmActor::add_gradient(std::span<const rl::PromptedAnswer> answers
         by_entropy.insert(by_entropy.end(), key->answer.size(),
                           static_cast<float>(-entropy * static_cast<double>(share.count) / count));
       }
-      const Forward computed = forward(pass);
+      const Forward computed = forward(learner_.scorer(), pass);
       at::Tensor loss = (computed.log_probabilities * to_tensor(by_log, device)).sum();
       if (entropy > 0) loss = loss + (computed.entropies * to_tensor(by_entropy, device)).sum();
       learner_.backward(loss);

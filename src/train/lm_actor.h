@@ -3,6 +3,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -46,6 +47,11 @@ class LmActor final : public rl::Actor {
   Result<std::vector<rl::Answer>> sample(std::span<const rl::Prompt> prompts, const Seed& seed,
                                          const OnAnswer& on_answer = {}) override;
   Result<std::vector<std::vector<double>>> log_probabilities(
+      std::span<const rl::PromptedAnswer> answers) override;
+  /// A copy of the adapter, or of the whole model where all of it is trained. No state has it: who
+  /// restores a run makes the actor as it was made first, and keeps its reference before.
+  Status keep_reference() override;
+  Result<std::vector<std::vector<double>>> reference_log_probabilities(
       std::span<const rl::PromptedAnswer> answers) override;
   Result<double> add_gradient(std::span<const rl::PromptedAnswer> answers,
                               std::span<const std::vector<double>> by_log_probability,
@@ -105,9 +111,15 @@ class LmActor final : public rl::Actor {
   struct Forward {
     at::Tensor log_probabilities, entropies;  ///< of all tokens of the answers, one after the other
   };
-  Forward forward(std::span<const Key* const> keys) const;
-  Forward forward_in_grammar(std::span<const Key* const> keys, const Batch& batch) const;
-  void find_out(std::span<const Key> keys);
+  Forward forward(const Scorer& scorer, std::span<const Key* const> keys) const;
+  Forward forward_in_grammar(const Scorer& scorer, std::span<const Key* const> keys,
+                             const Batch& batch) const;
+  using Knowledge = std::map<Key, Known>;
+  /// Computes what is not known yet.
+  void find_out(const Scorer& scorer, std::span<const Key> keys, Knowledge& known) const;
+  Result<std::vector<std::vector<double>>> log_probabilities(const Scorer& scorer,
+                                                             std::span<const rl::PromptedAnswer> answers,
+                                                             Knowledge& known);
 
   std::shared_ptr<const LmTasks> tasks_;
   Learner learner_;
@@ -119,7 +131,8 @@ class LmActor final : public rl::Actor {
   std::shared_ptr<lm::Decoder> drawing_;  ///< the engine's weights
   std::unique_ptr<Engine> engine_;
   bool engine_is_behind_ = true;
-  std::map<Key, Known> known_;  ///< until the weights change
+  std::optional<Scorer> reference_;
+  Knowledge known_;  ///< by the weights that are trained, until they change
   std::map<std::tuple<std::size_t, HistoryUse, History>, std::vector<TokenId>> asked_;  ///< as long
   std::int64_t updates_ = 0;
   std::string kept_;  ///< the file of the state that was saved or restored last

@@ -129,7 +129,7 @@ Result<double> mean_loss(const Learner& learner, const Dataset& data, std::int64
   std::array<at::Tensor, 1> sum{at::zeros({1}, at::kDouble)};
   Passes(rows, rows_at_once, reducer).each_of_mine([&](std::size_t, std::span<const Row> some) {
     const Batch batch = make_batch(data.examples, some);
-    sum[0].add_(weighted_loss(learner.log_probs(batch, std::nullopt), batch).item<double>());
+    sum[0].add_(weighted_loss(learner.scorer().log_probs(batch, std::nullopt), batch).item<double>());
   });
   LATHE_CHECK_OK(reducer.sum(sum));
   return sum[0].item<double>() / weight_of(data, rows);
@@ -200,7 +200,8 @@ Result<SftOutcome> run_sft(const SftRun& run, Learner& learner, Reducer& reducer
     Passes(step.rows, recipe.rows_at_once, reducer)
         .each_of_mine([&](std::size_t number, std::span<const Row> rows) {
           const Batch batch = make_batch(run.train.examples, rows);
-          const at::Tensor log_probs = learner.log_probs(batch, dropout_of(learner, recipe, index, number));
+          const at::Tensor log_probs =
+              learner.scorer().log_probs(batch, dropout_of(learner, recipe, index, number));
           const at::Tensor loss = weighted_loss(log_probs, batch) / weight;
           learner.backward(loss);
           sums[0].add_(loss.detach());

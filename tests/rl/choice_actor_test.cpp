@@ -131,6 +131,29 @@ TEST_P(ChoiceActors, TheirGreedyAnswerIsTheLikeliestRow) {
   EXPECT_EQ(of_best, most);
 }
 
+TEST_P(ChoiceActors, KeepTheirReferenceWhateverTheyLearnAndWhoeverGoesOn) {
+  const auto answers = actor_.sample(std::vector<Prompt>(3, prompt_), Seed::from_number(8));
+  std::vector<PromptedAnswer> asked;
+  std::vector<std::vector<double>> by_log_p;
+  for (const Answer& answer : *answers) {
+    asked.push_back({&prompt_, &answer});
+    by_log_p.emplace_back(answer.tokens.size(), -1);
+  }
+  EXPECT_FALSE(actor_.reference_log_probabilities(asked).ok());
+  ASSERT_TRUE(actor_.keep_reference().ok());
+  const auto before = *actor_.log_probabilities(asked);
+  ASSERT_TRUE(actor_.add_gradient(asked, by_log_p, 0).ok());
+  actor_.update(0.1, 0);
+  EXPECT_NE(*actor_.log_probabilities(asked), before);
+  EXPECT_EQ(*actor_.reference_log_probabilities(asked), before);
+
+  ChoiceActor heir(table_, Seed::from_number(1), {.hidden = 6, .joint_temperature = GetParam()});
+  ASSERT_TRUE(heir.keep_reference().ok());
+  EXPECT_NE(*heir.reference_log_probabilities(asked), before);
+  ASSERT_TRUE(heir.restore(*actor_.save(""), "").ok());
+  EXPECT_EQ(*heir.reference_log_probabilities(asked), before);
+}
+
 TEST_P(ChoiceActors, RefuseTheStateOfAnotherNetwork) {
   ChoiceActor other(table_, Seed::from_number(1), {.hidden = 7});
   EXPECT_FALSE(actor_.restore(*other.save(""), "").ok());

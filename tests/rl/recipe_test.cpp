@@ -23,6 +23,7 @@ mismatch = "trajectory"
 [loss]
 mean = "sequences"
 dual_clip = 0
+kl = 0.05
 [actor]
 rollout_bits = 5
 )TOML",
@@ -35,6 +36,7 @@ rollout_bits = 5
   EXPECT_EQ(recipe->mismatch.scope, RejectionScope::kTrajectory);
   EXPECT_EQ(recipe->loss_mean, LossMean::kSequences);
   EXPECT_EQ(recipe->surrogate.dual_clip, 0);
+  EXPECT_EQ(recipe->surrogate.kl, 0.05);
   EXPECT_EQ(recipe->rollout_bits, 5);
 }
 
@@ -49,6 +51,7 @@ TEST(ParseRlRecipe, NamesPlaceAndRemedy) {
   EXPECT_THAT(error_of("[rl]\nsteps = 0\n"), HasSubstr("r.toml:2"));
   EXPECT_EQ(error_of("[rl]\nsteps = 0\n[imitation]\nsteps = 3\n"), "none");
   EXPECT_THAT(error_of("[loss]\ndual_clip = 0.5\n"), HasSubstr("dual_clip"));
+  EXPECT_THAT(error_of("[loss]\nkl = -1\n"), HasSubstr("r.toml:2"));
   EXPECT_THAT(error_of("[actor]\nrollout_bits = 1\n"), HasSubstr("rollout_bits"));
   EXPECT_THAT(error_of("[rl\n"), HasSubstr("r.toml:1"));
 }

@@ -105,6 +105,7 @@ TEST(RunRl, GoesOnBitByBit) {
     recipe.exemplars = 2;
     recipe.smoothing_window = 100;
     recipe.updates = 2;
+    recipe.surrogate.kl = 0.1;
     const std::string whole = folder("whole"), parts = folder("parts");
     const Outcome once = run(recipe, table, whole);
     run(recipe, table, parts, false, CancelToken(), 5);
@@ -114,6 +115,70 @@ TEST(RunRl, GoesOnBitByBit) {
     EXPECT_EQ(again.weights, once.weights);
     EXPECT_EQ(*read_file(parts + "/samples.jsonl"), *read_file(whole + "/samples.jsonl"));
   }
+}
+
+TEST(RunRl, APenaltyForLeavingTheReferenceKeepsThePolicyNearIt) {
+  const ScheduleTable table = made_up_table(8);
+  RlRecipe recipe = recipe_of();
+  recipe.surrogate.kl = 1e-9;
+  const auto free = run(recipe, table, folder("free")).steps;
+  EXPECT_EQ(free.front().reference_kl, 0) << "it begins at its reference";
+  EXPECT_GT(free.back().reference_kl, 0.1);
+  recipe.surrogate.kl = 100;
+  EXPECT_LT(run(recipe, table, folder("held")).steps.back().reference_kl, 0.01);
+}
+
+/// Gives its table's rewards, and has no reference.
+class NoReference final : public Actor {
+ public:
+  explicit NoReference(const ScheduleTable& table) : actor(table, Seed::from_number(1), {.hidden = 8}) {}
+  Result<std::vector<Answer>> sample(std::span<const Prompt> prompts, const Seed& seed,
+                                     const OnAnswer& on_answer) override {
+    return actor.sample(prompts, seed, on_answer);
+  }
+  Result<std::vector<std::vector<double>>> log_probabilities(
+      std::span<const PromptedAnswer> answers) override {
+    return actor.log_probabilities(answers);
+  }
+  Status keep_reference() override { return invalid("none"); }
+  Result<std::vector<std::vector<double>>> reference_log_probabilities(
+      std::span<const PromptedAnswer>) override {
+    return invalid("none");
+  }
+  Result<double> add_gradient(std::span<const PromptedAnswer> answers,
+                              std::span<const std::vector<double>> by_log_probability,
+                              double entropy) override {
+    return actor.add_gradient(answers, by_log_probability, entropy);
+  }
+  double update(double learning_rate, double clip_norm) override {
+    return actor.update(learning_rate, clip_norm);
+  }
+  Result<Answer> greedy(const Prompt& prompt) override { return actor.greedy(prompt); }
+  Result<std::string> save(const std::string& where) override { return actor.save(where); }
+  Status restore(const std::string& state, const std::string& where) override {
+    return actor.restore(state, where);
+  }
+  Status write_result(const std::string& where) const override { return actor.write_result(where); }
+
+  ChoiceActor actor;
+};
+
+TEST(RunRl, WithoutAPenaltyNobodyAsksForTheReferenceAndWithNextToNoneNothingChanges) {
+  const ScheduleTable table = made_up_table(4);
+  RlRecipe recipe = recipe_of();
+  recipe.steps = 12;
+  NoReference without(table);
+  TableGym gym(table);
+  const std::string plain = folder("plain"), least = folder("least");
+  ASSERT_TRUE(run_rl({.recipe = recipe, .tasks = all_tasks(table), .folder = plain}, without, gym).ok());
+  EXPECT_FALSE(json_lines_of(plain + "/metrics.jsonl").front().contains("reference_kl"));
+
+  recipe.surrogate.kl = 1e-300;
+  ASSERT_FALSE(run_rl({.recipe = recipe, .tasks = all_tasks(table), .folder = least}, without, gym).ok());
+  ChoiceActor with(table, Seed::from_number(1), {.hidden = 8});
+  ASSERT_TRUE(run_rl({.recipe = recipe, .tasks = all_tasks(table), .folder = least}, with, gym).ok());
+  EXPECT_EQ(with.weights(), without.actor.weights());
+  EXPECT_EQ(*read_file(least + "/samples.jsonl"), *read_file(plain + "/samples.jsonl"));
 }
 
 TEST(RunRl, RefusesToGoOnWithAnotherRecipe) {

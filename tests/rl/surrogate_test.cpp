@@ -47,6 +47,21 @@ TEST(Surrogate, WithoutADualClipABadAnswersLossHasNoBound) {
   EXPECT_NEAR(surrogate(std::log(10), 0, -2, {.dual_clip = 0}).loss, 20, 1e-12);
 }
 
+TEST(K3, IsNoughtAtTheReferenceAndPositiveElsewhere) {
+  EXPECT_EQ(k3(-1.5, -1.5), 0);
+  for (const double log_p : {-9.0, -2.0, -1.0, -0.1}) EXPECT_GT(k3(log_p, -1.5), 0) << log_p;
+}
+
+TEST(K3, IsOnAverageTheDivergence) {
+  const std::vector<double> p = {0.5, 0.3, 0.2}, reference = {0.1, 0.6, 0.3};
+  double estimate = 0, divergence = 0;
+  for (std::size_t i = 0; i < p.size(); ++i) {
+    estimate += p[i] * k3(std::log(p[i]), std::log(reference[i]));
+    divergence += p[i] * std::log(p[i] / reference[i]);
+  }
+  EXPECT_NEAR(estimate, divergence, 1e-12);
+}
+
 TEST(TokenWeights, CountTokensOrAnswersAlike) {
   const std::vector<std::size_t> tokens = {1, 0, 4};
   EXPECT_THAT(token_weights(tokens, LossMean::kTokens), ElementsAre(0.2, 0, 0.2));

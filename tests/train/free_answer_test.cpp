@@ -97,7 +97,7 @@ TEST(FreeAnswer, HaveTheProbabilitiesOfTheWholeVocabulary) {
                           .weights = std::vector<float>(answers[i].tokens.size(), 1)};
     const Row row = {0};
     const at::Tensor logs = at::log_softmax(
-        actor->learner().logits(make_batch(std::span(&example, 1), std::span(&row, 1)), all), 1);
+        actor->learner().scorer().logits(make_batch(std::span(&example, 1), std::span(&row, 1)), all), 1);
     for (std::size_t t = 0; t < answers[i].tokens.size(); ++t)
       EXPECT_NEAR(logs[static_cast<std::int64_t>(t)][answers[i].tokens[t]].item<double>(), known[i][t], 2e-5);
   }

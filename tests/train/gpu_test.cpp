@@ -94,7 +94,7 @@ void expect_equal_gradients(const ModelConfig& config, const std::optional<LowRa
                         1)
             .value();
     if (device.is_cuda()) learner.use(kernels);
-    const at::Tensor log_probs = learner.log_probs(batch, std::nullopt);
+    const at::Tensor log_probs = learner.scorer().log_probs(batch, std::nullopt);
     learner.backward(-log_probs.mean());
     std::vector<at::Tensor> numbers = learner.parameters().gradients();
     numbers.insert(numbers.begin(), log_probs.detach());

@@ -136,6 +136,7 @@ TEST_P(LmActors, GoOnBitByBit) {
   rl::RlRecipe recipe = recipe_of(6);
   recipe.updates = 2;
   recipe.entropy = 0.01;
+  recipe.surrogate.kl = 0.1;
   const std::string kind = GetParam() ? "a" : "w";
   const std::string whole = fresh_folder_of("whole" + kind), parts = fresh_folder_of("parts" + kind);
   const auto once = actor_of(table, GetParam());
@@ -152,6 +153,39 @@ TEST_P(LmActors, GoOnBitByBit) {
   }
   EXPECT_EQ(*read_file(parts + "/samples.jsonl"), *read_file(whole + "/samples.jsonl"));
   EXPECT_TRUE(std::filesystem::exists(parts + (GetParam() ? "/adapter" : "/model")));
+}
+
+TEST_P(LmActors, KnowTheWeightsThatTheyBeganWith) {
+  const rl::ScheduleTable table = written_table(2);
+  const auto actor = actor_of(table, GetParam());
+  leave_the_beginning(*actor);
+  actor->update(0, 0);
+  const auto prompts = some_prompts();
+  const auto answers = *actor->sample(prompts, Seed::from_number(1));
+  const auto pairs = prompted(prompts, answers);
+  ASSERT_FALSE(actor->reference_log_probabilities(pairs).ok());
+  ASSERT_TRUE(actor->keep_reference().ok());
+  const auto before = *actor->log_probabilities(pairs);
+  EXPECT_EQ(*actor->reference_log_probabilities(pairs), before);
+  ASSERT_TRUE(actor->add_gradient(pairs, random_weights(answers), 0).ok());
+  actor->update(0.05, 0);
+  EXPECT_NE(*actor->log_probabilities(pairs), before);
+  EXPECT_EQ(*actor->reference_log_probabilities(pairs), before);
+}
+
+TEST_P(LmActors, StayNearTheirReferenceWhereTheLossWantsIt) {
+  const rl::ScheduleTable table = written_table(4);
+  double kl[2] = {};
+  for (const bool held : {false, true}) {
+    rl::RlRecipe recipe = recipe_of(20);
+    recipe.surrogate.kl = held ? 30 : 1e-9;
+    const auto actor = actor_of(table, GetParam());
+    rl::TableGym gym(table);
+    const auto steps = run(recipe, gym, *actor, {fresh_folder_of("held")}).steps;
+    EXPECT_EQ(steps.front().reference_kl, 0);
+    kl[held] = steps.back().reference_kl;
+  }
+  EXPECT_LT(kl[1], 0.1 * kl[0]);
 }
 
 TEST(LmActor, ItsGreedyAnswerIsARow) {

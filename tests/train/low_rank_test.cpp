@@ -116,14 +116,14 @@ TEST(Adapter, MergedIntoTheWeightsComputesTheSame) {
   const Batch batch = make_batch(examples, std::vector<Row>{{0}});
   Learner learner = Learner::create(tiny_decoder(), kSome, 1).value();
   for (const auto& [name, tensor] : learner.low_rank()->named_parameters()) tensor.normal_(0, 0.1);
-  const at::Tensor adapted = learner.log_probs(batch, std::nullopt);
+  const at::Tensor adapted = learner.scorer().log_probs(batch, std::nullopt);
 
   const lm::Adapter adapter = learner.low_rank()->to_adapter("");
   lm::Decoder merged = tiny_decoder();
   for (const auto& [name, weight] : merged.named_weights())
     if (const at::Tensor addition = adapter.addition(name); addition.defined()) weight.add_(addition);
   const Learner plain = Learner::create(std::move(merged), std::nullopt, 1).value();
-  EXPECT_LT(largest_difference(adapted, plain.log_probs(batch, std::nullopt)), 1e-5);
+  EXPECT_LT(largest_difference(adapted, plain.scorer().log_probs(batch, std::nullopt)), 1e-5);
 }
 
 TEST(Adapter, BecomesPartOfTheWeightsThatADecoderLoads) {
@@ -178,7 +178,8 @@ TEST(Adapter, TheEngineSamplesFromTheModelThatWasTrained) {
       Example example{.prompt = {3, 1, 4, 1, 5}, .answer = sample.tokens};
       example.weights.assign(sample.tokens.size(), 1.0F);
       const std::vector<Example> examples = {example};
-      const at::Tensor trained = learner.log_probs(make_batch(examples, std::vector<Row>{{0}}), std::nullopt);
+      const at::Tensor trained =
+          learner.scorer().log_probs(make_batch(examples, std::vector<Row>{{0}}), std::nullopt);
       difference = std::max(difference, largest_difference(trained, at::tensor(sample.model_log_probs)));
     }
     return difference;

@@ -57,7 +57,7 @@ Status bench_training(const BenchOptions& options, const lm::DecoderOptions& pla
   double loss = 0;
   for (int step = 0; step < kWarmSteps + options.steps; ++step) {
     const auto begin = std::chrono::steady_clock::now();
-    const at::Tensor mean = -learner.log_probs(batch, std::nullopt).mean();
+    const at::Tensor mean = -learner.scorer().log_probs(batch, std::nullopt).mean();
     learner.backward(mean);
     learner.parameters().clip(1);
     learner.parameters().update({}, 1e-4, step);
