@@ -89,8 +89,12 @@ bool has_table(std::string_view text, const char* table) {
 
 Status read_rest(const TomlTable& root, RlRecipe& recipe) {
   LATHE_TRY(const TomlSection optimizer,
-            TomlSection::open(root, "optimizer", {"learning_rate", "clip_norm"}));
+            TomlSection::open(root, "optimizer",
+                              {"learning_rate", "schedule", "warmup", "final_fraction", "clip_norm"}));
   LATHE_CHECK_OK(optimizer.read("learning_rate", recipe.learning_rate, 0, 10));
+  LATHE_CHECK_OK(read_named(optimizer, "schedule", recipe.decay, parse_decay));
+  LATHE_CHECK_OK(optimizer.read("warmup", recipe.warmup, 0, kMostCount));
+  LATHE_CHECK_OK(optimizer.read("final_fraction", recipe.final_fraction, 0, 1));
   LATHE_CHECK_OK(optimizer.read("clip_norm", recipe.clip_norm, 0, 1e9));
   LATHE_TRY(const TomlSection actor,
             TomlSection::open(root, "actor", {"hidden", "rollout_bits", "joint_temperature"}));

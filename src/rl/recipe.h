@@ -9,6 +9,7 @@
 #include "reward/reward.h"
 #include "rl/estimator.h"
 #include "rl/filter.h"
+#include "rl/schedule.h"
 #include "rl/surrogate.h"
 
 namespace lathe::rl {
@@ -40,8 +41,13 @@ struct RlRecipe {
   std::int64_t imitation_steps = 0;     ///< before the first step
   double imitation_temperature = 0.05;  ///< ChoiceActor::add_imitation_gradient
 
-  double learning_rate = 3e-3;
+  double learning_rate = 3e-3;  ///< the highest
+  Decay decay = Decay::kConstant;
+  std::int64_t warmup = 0;  ///< steps
+  double final_fraction = 0;
   double clip_norm = 1;
+  /// Of reinforcement; imitation has its own.
+  Schedule schedule() const { return {learning_rate, warmup, steps, decay, final_fraction}; }
 
   std::int64_t hidden = 32;       ///< of the network of choices
   double joint_temperature = 0;   ///< ChoiceActorOptions

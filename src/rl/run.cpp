@@ -105,6 +105,7 @@ class Loop {
     RlOutcome outcome{.steps_done = steps_done_};
     while (steps_done_ < recipe_.steps) {
       StepMetrics step{.step = steps_done_ + 1, .steps = recipe_.steps};
+      step.learning_rate = recipe_.schedule().at(steps_done_);
       {
         const Stopwatch watch(step.seconds);
         RewardSmoother before = smoother_;
@@ -362,7 +363,7 @@ class Loop {
     }
     LATHE_TRY(const double entropy, actor_.add_gradient(own, gradients, recipe_.entropy));
     step.entropy += entropy;
-    step.gradient_norm += actor_.update(recipe_.learning_rate, recipe_.clip_norm);
+    step.gradient_norm += actor_.update(step.learning_rate, recipe_.clip_norm);
     return Ok{};
   }
 
@@ -420,6 +421,7 @@ class Loop {
                  {"mismatch_kl", step.mismatch_kl},
                  {"entropy", step.entropy},
                  {"loss", step.loss},
+                 {"learning_rate", step.learning_rate},
                  {"gradient_norm", step.gradient_norm},
                  {"rollout_seconds", step.rollout_seconds},
                  {"judging_seconds", step.judging_seconds},

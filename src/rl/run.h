@@ -31,6 +31,7 @@ struct StepMetrics {
   double reference_kl = 0;
   double entropy = 0;  ///< mean of the distributions that answers were drawn from, in nats
   double loss = 0;
+  double learning_rate = 0;
   double gradient_norm = 0;  ///< mean over the step's updates, before clipping
   double rollout_seconds = 0, judging_seconds = 0, update_seconds = 0;
   double seconds = 0;  ///< of all

@@ -63,7 +63,7 @@ Status read_optimizer(const TomlTable& root, SftRecipe& recipe) {
   LATHE_CHECK_OK(optimizer.read("clip_norm", recipe.clip_norm, 0, 1e9));
   if (!optimizer.present()) return Ok{};
   LATHE_TRY(const std::string decay, optimizer.table().choice("decay", {"cosine", "constant"}));
-  recipe.decay = decay == "cosine" ? Decay::kCosine : Decay::kConstant;
+  LATHE_TRY(recipe.decay, rl::parse_decay(decay));
   return Ok{};
 }
 

@@ -7,9 +7,9 @@
 #include "base/digest.h"
 #include "base/result.h"
 #include "lm/decoder.h"
+#include "rl/schedule.h"
 #include "train/low_rank.h"
 #include "train/parameters.h"
-#include "train/schedule.h"
 
 namespace lathe {
 class TomlSection;
@@ -39,7 +39,7 @@ struct SftRecipe {
   AdamW optimizer;
   double learning_rate = 1e-4;
   double warmup_fraction = 0.03;
-  Decay decay = Decay::kCosine;
+  rl::Decay decay = rl::Decay::kCosine;
   double final_fraction = 0.1;
   double clip_norm = 1;  ///< 0: gradients are not clipped
 

@@ -145,11 +145,12 @@ Result<SftOutcome> run_sft(const SftRun& run, Learner& learner, Reducer& reducer
                                                        .steps = recipe.steps,
                                                        .seed = recipe.seed});
   const auto steps = static_cast<std::int64_t>(plan.size());
-  const Schedule schedule{.peak = recipe.learning_rate,
-                          .warmup_steps = std::llround(recipe.warmup_fraction * static_cast<double>(steps)),
-                          .steps = steps,
-                          .decay = recipe.decay,
-                          .final_fraction = recipe.final_fraction};
+  const rl::Schedule schedule{
+      .peak = recipe.learning_rate,
+      .warmup_steps = std::llround(recipe.warmup_fraction * static_cast<double>(steps)),
+      .steps = steps,
+      .decay = recipe.decay,
+      .final_fraction = recipe.final_fraction};
 
   RunState state{.identity = {.recipe = recipe.digest(),
                               .data = run.train.digest,

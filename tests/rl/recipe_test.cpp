@@ -24,6 +24,11 @@ mismatch = "trajectory"
 mean = "sequences"
 dual_clip = 0
 kl = 0.05
+[optimizer]
+learning_rate = 0.5
+schedule = "linear"
+warmup = 2
+final_fraction = 0.1
 [actor]
 rollout_bits = 5
 )TOML",
@@ -37,6 +42,10 @@ rollout_bits = 5
   EXPECT_EQ(recipe->loss_mean, LossMean::kSequences);
   EXPECT_EQ(recipe->surrogate.dual_clip, 0);
   EXPECT_EQ(recipe->surrogate.kl, 0.05);
+  const Schedule rate = recipe->schedule();
+  EXPECT_EQ(rate.decay, Decay::kLinear);
+  EXPECT_DOUBLE_EQ(rate.at(2), 0.5);
+  EXPECT_DOUBLE_EQ(rate.at(7), 0.05);
   EXPECT_EQ(recipe->rollout_bits, 5);
 }
 
@@ -51,6 +60,8 @@ TEST(ParseRlRecipe, NamesPlaceAndRemedy) {
   EXPECT_THAT(error_of("[rl]\nsteps = 0\n"), HasSubstr("r.toml:2"));
   EXPECT_EQ(error_of("[rl]\nsteps = 0\n[imitation]\nsteps = 3\n"), "none");
   EXPECT_THAT(error_of("[loss]\ndual_clip = 0.5\n"), HasSubstr("dual_clip"));
+  EXPECT_THAT(error_of("[optimizer]\nschedule = \"steep\"\n"),
+              testing::AllOf(HasSubstr("r.toml:2"), HasSubstr("linear")));
   EXPECT_THAT(error_of("[loss]\nkl = -1\n"), HasSubstr("r.toml:2"));
   EXPECT_THAT(error_of("[actor]\nrollout_bits = 1\n"), HasSubstr("rollout_bits"));
   EXPECT_THAT(error_of("[rl\n"), HasSubstr("r.toml:1"));

@@ -106,6 +106,8 @@ TEST(RunRl, GoesOnBitByBit) {
     recipe.smoothing_window = 100;
     recipe.updates = 2;
     recipe.surrogate.kl = 0.1;
+    recipe.decay = turns == 1 ? Decay::kCosine : Decay::kLinear;
+    recipe.warmup = 3;
     const std::string whole = folder("whole"), parts = folder("parts");
     const Outcome once = run(recipe, table, whole);
     run(recipe, table, parts, false, CancelToken(), 5);
@@ -179,6 +181,35 @@ TEST(RunRl, WithoutAPenaltyNobodyAsksForTheReferenceAndWithNextToNoneNothingChan
   ASSERT_TRUE(run_rl({.recipe = recipe, .tasks = all_tasks(table), .folder = least}, with, gym).ok());
   EXPECT_EQ(with.weights(), without.actor.weights());
   EXPECT_EQ(*read_file(least + "/samples.jsonl"), *read_file(plain + "/samples.jsonl"));
+}
+
+TEST(RunRl, UpdatesAtTheRateThatTheScheduleHasForAStep) {
+  const ScheduleTable table = made_up_table(4);
+  RlRecipe recipe = recipe_of();
+  recipe.steps = 8;
+  recipe.warmup = 2;
+  recipe.decay = Decay::kLinear;
+  const std::string where = folder();
+  run(recipe, table, where);
+  std::vector<double> rates;
+  for (const auto& line : json_lines_of(where + "/metrics.jsonl"))
+    rates.push_back(line["learning_rate"].get<double>());
+  ASSERT_THAT(rates, SizeIs(8));
+  for (std::int64_t step = 0; step < 8; ++step)
+    EXPECT_DOUBLE_EQ(rates[static_cast<std::size_t>(step)], recipe.schedule().at(step));
+
+  recipe.decay = Decay::kConstant;
+  recipe.warmup = 1 << 20;  // the rate is next to nothing
+  RlRecipe still = recipe;
+  still.learning_rate = 0;
+  const auto moved = run(recipe, table, folder("moved")).weights,
+             kept = run(still, table, folder("kept")).weights;
+  EXPECT_NE(moved, kept);
+  const auto a = ChoiceNet::from_text(moved), b = ChoiceNet::from_text(kept);
+  double most = 0;
+  for (std::size_t i = 0; i < a->weights().size(); ++i)
+    most = std::max(most, std::abs(a->weights()[i] - b->weights()[i]));
+  EXPECT_LT(most, 1e-6);
 }
 
 TEST(RunRl, RefusesToGoOnWithAnotherRecipe) {

@@ -50,7 +50,7 @@ evaluate_every = 0
   EXPECT_EQ(recipe->adapter->rank, 8);
   EXPECT_THAT(recipe->adapter->targets, testing::ElementsAre("q_proj", "down_proj"));
   EXPECT_EQ(recipe->rows_at_once, 2);
-  EXPECT_EQ(recipe->decay, Decay::kConstant);
+  EXPECT_EQ(recipe->decay, rl::Decay::kConstant);
   EXPECT_EQ(recipe->optimizer.weight_decay, 0.01);
   EXPECT_EQ(recipe->checkpoint_every, 7);
 }
