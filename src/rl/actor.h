@@ -84,6 +84,8 @@ class Gym {
   virtual ~Gym() = default;
   virtual std::size_t tasks() const = 0;
   virtual std::string_view task_name(std::size_t task) const = 0;
+  /// A task's operations, sorted, "bias_add+matmul+relu"; empty where it has no graph.
+  virtual std::string composition(std::size_t task) const = 0;
   /// The peer that a task's speedups are over; known once an answer to it has passed.
   virtual std::string_view peer(std::size_t task) const = 0;
 

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/cancel.h"
+#include "data/split.h"
 #include "gym/evaluator.h"
 #include "rl/actor.h"
 
@@ -29,6 +30,7 @@ class LiveGym final : public Gym {
 
   std::size_t tasks() const override { return tasks_.size(); }
   std::string_view task_name(std::size_t task) const override { return tasks_[task]->name; }
+  std::string composition(std::size_t task) const override { return composition_of(*tasks_[task]); }
   std::string_view peer(std::size_t task) const override { return peers_[task]; }
   /// Has their peers timed meanwhile.
   void expect(std::span<const std::size_t> tasks) override;

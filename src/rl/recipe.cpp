@@ -39,7 +39,7 @@ Status read_rl(const TomlTable& root, RlRecipe& recipe) {
   LATHE_TRY(const TomlSection rl,
             TomlSection::open(root, "rl",
                               {"steps", "prompts", "samples", "turns", "exemplars", "tau", "seed", "reward",
-                               "estimator", "gamma", "smoothing_window", "shuffle_rewards"}));
+                               "estimator", "gamma", "smoothing_window", "shuffle_rewards", "curriculum"}));
   LATHE_CHECK_OK(rl.read("steps", recipe.steps, recipe.imitation_steps > 0 ? 0 : 1, kMostCount));
   LATHE_CHECK_OK(rl.read("prompts", recipe.prompts, 1, 1 << 20));
   LATHE_CHECK_OK(rl.read("samples", recipe.samples, 1, 1 << 20));
@@ -48,10 +48,19 @@ Status read_rl(const TomlTable& root, RlRecipe& recipe) {
   LATHE_CHECK_OK(rl.read("tau", recipe.tau, 1e-6, 1e6));
   LATHE_CHECK_OK(read_seed(rl, recipe.seed));
   LATHE_CHECK_OK(read_named(rl, "reward", recipe.reward, find_reward));
+  LATHE_CHECK_OK(read_named(rl, "curriculum", recipe.curriculum, find_curriculum));
   LATHE_CHECK_OK(read_named(rl, "estimator", recipe.estimator, find_estimator));
   LATHE_CHECK_OK(rl.read("gamma", recipe.gamma, 0, 1));
   LATHE_CHECK_OK(rl.read("smoothing_window", recipe.smoothing_window, 0, 1 << 24));
   return rl.read("shuffle_rewards", recipe.shuffle_rewards);
+}
+
+Status read_curriculum(const TomlTable& root, RlRecipe& recipe) {
+  LATHE_TRY(const TomlSection curriculum,
+            TomlSection::open(root, "curriculum", {"window", "floor", "threshold"}));
+  LATHE_CHECK_OK(curriculum.read("window", recipe.curriculum_options.window, 1, 1 << 16));
+  LATHE_CHECK_OK(curriculum.read("floor", recipe.curriculum_options.floor, 1e-6, 1));
+  return curriculum.read("threshold", recipe.curriculum_options.threshold, 0, 1);
 }
 
 Status read_filters(const TomlTable& root, RlRecipe& recipe) {
@@ -117,11 +126,11 @@ Status read_rest(const TomlTable& root, RlRecipe& recipe) {
 Result<RlRecipe> parse_rl_recipe(std::string_view text, const std::string& file) {
   LATHE_TRY(const TomlDocument document, TomlDocument::parse(text, {file, 0, 0}));
   const TomlTable root = document.root();
-  LATHE_CHECK_OK(root.allow_only({"rl", "filters", "loss", "optimizer", "imitation", "actor", "exam",
-                                  "output", "model", "adapter", "kernels"},
+  LATHE_CHECK_OK(root.allow_only({"rl", "curriculum", "filters", "loss", "optimizer", "imitation", "actor",
+                                  "exam", "output", "model", "adapter", "kernels"},
                                  "a recipe"));
   RlRecipe recipe;
-  for (const auto read : {read_imitation, read_rl, read_filters, read_loss, read_rest})
+  for (const auto read : {read_imitation, read_rl, read_curriculum, read_filters, read_loss, read_rest})
     LATHE_CHECK_OK(read(root, recipe));
   recipe.digest = digest_of(text);
   return recipe;

@@ -7,6 +7,7 @@
 #include "base/digest.h"
 #include "base/result.h"
 #include "reward/reward.h"
+#include "rl/curriculum.h"
 #include "rl/estimator.h"
 #include "rl/filter.h"
 #include "rl/schedule.h"
@@ -23,6 +24,9 @@ struct RlRecipe {
   std::int64_t exemplars = 0;  ///< measured kernels of different scores in a first turn's prompt
   double tau = 0.25;           ///< temperature with which buckets of exemplars are drawn
   std::uint64_t seed = 1;
+
+  Curriculum curriculum = *find_curriculum("uniform");
+  CurriculumOptions curriculum_options;
 
   Reward reward = *find_reward("speedup");
   Estimator estimator = *find_estimator("trloo");

@@ -94,7 +94,9 @@ class Loop {
         actor_(actor),
         gym_(gym),
         smoother_(static_cast<std::size_t>(std::max<std::int64_t>(1, run.recipe.smoothing_window))),
-        exemplars_(gym.tasks()) {}
+        exemplars_(gym.tasks()) {
+    for (const std::size_t task : run.tasks) tasks_.push_back({task, kind_of(gym.composition(task))});
+  }
 
   Result<RlOutcome> go() {
     std::int64_t metrics_bytes = 0, samples_bytes = 0;
@@ -119,6 +121,8 @@ class Loop {
         }
         LATHE_TRY(const auto advantages, learn(*rollouts, step));
         LATHE_CHECK_OK(tell(*rollouts, advantages, samples));
+        curriculum_ =
+            after_step(std::move(curriculum_), passes_of(*rollouts), tasks_, recipe_.curriculum_options);
       }
       LATHE_CHECK_OK(metrics.write(line_of(step)));
       if (run_.on_step) run_.on_step(step);
@@ -143,7 +147,13 @@ class Loop {
     std::vector<Rollout> rollouts;
     Rng rng(seed("tasks"));
     std::vector<Prompt> prompts;
-    const std::vector<std::size_t> tasks = draw_tasks(rng);
+    const auto weights = recipe_.curriculum.function(tasks_, curriculum_, recipe_.curriculum_options);
+    std::vector<std::size_t> tasks;
+    for (const CurriculumTask& drawn :
+         draw_by_weight(tasks_, weights, static_cast<std::size_t>(recipe_.prompts), rng)) {
+      tasks.push_back(drawn.task);
+      ++step.kinds[std::string(name(drawn.kind))];
+    }
     gym_.expect(tasks);
     for (const std::size_t task : tasks) {
       Prompt prompt{.task = task};
@@ -190,15 +200,15 @@ class Loop {
     return gym_.judge(questions, seed("gym").derive("turn", static_cast<std::uint64_t>(turn)));
   }
 
-  std::vector<std::size_t> draw_tasks(Rng& rng) const {
-    std::vector<std::size_t> drawn;
-    while (drawn.size() < static_cast<std::size_t>(recipe_.prompts)) {
-      std::vector<std::size_t> tasks = run_.tasks;
-      rng.shuffle(tasks);
-      tasks.resize(std::min(tasks.size(), static_cast<std::size_t>(recipe_.prompts) - drawn.size()));
-      drawn.insert(drawn.end(), tasks.begin(), tasks.end());
+  static std::map<std::size_t, Passes> passes_of(const std::vector<Rollout>& rollouts) {
+    std::map<std::size_t, Passes> passes;
+    for (const Rollout& rollout : rollouts) {
+      Passes& own = passes[rollout.prompt.task];
+      const Verdict& verdict = rollout.attempt->experience.verdict;
+      if (verdict.outcome != Outcome::kInfra) ++own.known;
+      if (verdict.passed()) ++own.passed;
     }
-    return drawn;
+    return passes;
   }
 
   /// Of a conversation the best turn and the last.
@@ -411,6 +421,7 @@ class Loop {
                  {"reward", step.reward},
                  {"pass_rate", step.pass_rate},
                  {"log_speedup_low", step.log_speedup_low},
+                 {"kinds", step.kinds},
                  {"outcomes", step.outcomes},
                  {"hacks", step.hacks},
                  {"lost", step.lost},
@@ -442,6 +453,7 @@ class Loop {
                                                  {"samples_bytes", samples_bytes},
                                                  {"rewards", smoother_.latest()},
                                                  {"exemplars", exemplars_.save()},
+                                                 {"curriculum", to_json(curriculum_)},
                                                  {"actor", actor}}) +
                                           "\n");
   }
@@ -457,6 +469,7 @@ class Loop {
       LATHE_CHECK_OK(actor_.restore(state.at("actor").get<std::string>(), run_.folder));
       smoother_.restore(state.at("rewards").get<std::deque<double>>());
       exemplars_.restore(state.at("exemplars"));
+      curriculum_ = curriculum_from(state.at("curriculum"));
       steps_done_ = json_integer<std::int64_t>(state.at("steps_done"));
       if (steps_done_ > recipe_.steps)
         return invalid(fmt::format("{}: {} steps are done, and {} are asked for", checkpoint(), steps_done_,
@@ -476,6 +489,8 @@ class Loop {
   Gym& gym_;
   RewardSmoother smoother_;
   Exemplars exemplars_;
+  std::vector<CurriculumTask> tasks_;
+  CurriculumState curriculum_;
   std::int64_t steps_done_ = 0;
 };
 

@@ -15,9 +15,10 @@ namespace lathe::rl {
 struct StepMetrics {
   std::int64_t step = 0;  ///< from 1
   std::int64_t steps = 0;
-  double reward = 0;           ///< mean over answers of which something is known
-  double pass_rate = 0;        ///< of these
-  double log_speedup_low = 0;  ///< mean natural logarithm over those that passed
+  double reward = 0;                               ///< mean over answers of which something is known
+  double pass_rate = 0;                            ///< of these
+  double log_speedup_low = 0;                      ///< mean natural logarithm over those that passed
+  std::map<std::string, std::int64_t> kinds = {};  ///< tasks that were drawn, by name(TaskKind)
   std::map<std::string, std::int64_t> outcomes = {};
   std::map<std::string, std::int64_t> hacks = {};  ///< TAMPERED answers, by reason
   std::int64_t lost = 0;                           ///< answers that the machine failed on: dropped

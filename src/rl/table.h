@@ -105,6 +105,7 @@ class TableGym final : public Gym {
 
   std::size_t tasks() const override { return table_.tasks.size(); }
   std::string_view task_name(std::size_t task) const override { return table_.tasks[task].name(); }
+  std::string composition(std::size_t task) const override { return table_.tasks[task].id().composition; }
   std::string_view peer(std::size_t task) const override { return table_.tasks[task].id().peer; }
   /// Errors: kInvalid for a text that names no row.
   Result<std::vector<Verdict>> judge(std::span<const Question> questions, const Seed& seed) override;

@@ -57,6 +57,8 @@ TEST_F(LiveGymTest, AnswersInTheOrderOfTheQuestionsAboutTheirTasks) {
   for (const EvaluationRequest& request : evaluator_.requests) EXPECT_EQ(request.depth, Depth::kScreen);
 }
 
+TEST_F(LiveGymTest, KnowsWhatATaskIsComposedOf) { EXPECT_EQ(gym_.composition(0), "add"); }
+
 TEST_F(LiveGymTest, JudgesEqualTextsOfATaskOnce) {
   EXPECT_THAT(outcomes({{0, "2"}, {1, "2"}, {0, "2"}, {0, "wrong"}, {0, "wrong"}}),
               ElementsAre(Outcome::kPass, Outcome::kPass, Outcome::kPass, Outcome::kWrong, Outcome::kWrong));

@@ -18,6 +18,10 @@ steps = 7
 turns = 3
 estimator = "grpo"
 reward = "dr_kernel"
+curriculum = "stages"
+[curriculum]
+window = 5
+threshold = 0.5
 [filters]
 mismatch = "trajectory"
 [loss]
@@ -41,6 +45,9 @@ rollout_bits = 5
   EXPECT_EQ(recipe->mismatch.scope, RejectionScope::kTrajectory);
   EXPECT_EQ(recipe->loss_mean, LossMean::kSequences);
   EXPECT_EQ(recipe->surrogate.dual_clip, 0);
+  EXPECT_EQ(recipe->curriculum.name, "stages");
+  EXPECT_EQ(recipe->curriculum_options.window, 5);
+  EXPECT_EQ(recipe->curriculum_options.threshold, 0.5);
   EXPECT_EQ(recipe->surrogate.kl, 0.05);
   const Schedule rate = recipe->schedule();
   EXPECT_EQ(rate.decay, Decay::kLinear);
@@ -62,6 +69,8 @@ TEST(ParseRlRecipe, NamesPlaceAndRemedy) {
   EXPECT_THAT(error_of("[loss]\ndual_clip = 0.5\n"), HasSubstr("dual_clip"));
   EXPECT_THAT(error_of("[optimizer]\nschedule = \"steep\"\n"),
               testing::AllOf(HasSubstr("r.toml:2"), HasSubstr("linear")));
+  EXPECT_THAT(error_of("[rl]\ncurriculum = \"hard\"\n"),
+              testing::AllOf(HasSubstr("r.toml:2"), HasSubstr("pass_rate")));
   EXPECT_THAT(error_of("[loss]\nkl = -1\n"), HasSubstr("r.toml:2"));
   EXPECT_THAT(error_of("[actor]\nrollout_bits = 1\n"), HasSubstr("rollout_bits"));
   EXPECT_THAT(error_of("[rl\n"), HasSubstr("r.toml:1"));

@@ -1,5 +1,6 @@
 #include "rl/run.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -282,6 +283,7 @@ class LossyGym final : public Gym {
   explicit LossyGym(const ScheduleTable& table) : gym_(table) {}
   std::size_t tasks() const override { return gym_.tasks(); }
   std::string_view task_name(std::size_t task) const override { return gym_.task_name(task); }
+  std::string composition(std::size_t task) const override { return gym_.composition(task); }
   std::string_view peer(std::size_t task) const override { return gym_.peer(task); }
   Result<std::vector<Verdict>> judge(std::span<const Question> questions, const Seed& seed) override {
     auto verdicts = gym_.judge(questions, seed);
@@ -319,6 +321,7 @@ class TroubledGym final : public Gym {
   explicit TroubledGym(const ScheduleTable& table) : gym_(table) {}
   std::size_t tasks() const override { return gym_.tasks(); }
   std::string_view task_name(std::size_t task) const override { return gym_.task_name(task); }
+  std::string composition(std::size_t task) const override { return gym_.composition(task); }
   std::string_view peer(std::size_t task) const override { return gym_.peer(task); }
   Result<std::vector<Verdict>> judge(std::span<const Question> questions, const Seed& seed) override {
     if (calls_left-- == 0) return Error{ErrorCode::kUnavailable, "nobody answers"};
@@ -383,6 +386,7 @@ class ExpectingGym final : public Gym {
   explicit ExpectingGym(const ScheduleTable& table) : gym_(table) {}
   std::size_t tasks() const override { return gym_.tasks(); }
   std::string_view task_name(std::size_t task) const override { return gym_.task_name(task); }
+  std::string composition(std::size_t task) const override { return gym_.composition(task); }
   std::string_view peer(std::size_t task) const override { return gym_.peer(task); }
   void expect(std::span<const std::size_t> tasks) override { expected.insert(tasks.begin(), tasks.end()); }
   Result<std::vector<Verdict>> judge(std::span<const Question> questions, const Seed& seed) override {
@@ -408,6 +412,89 @@ TEST(RunRl, TheGymKnowsAStepsTasksBeforeTheyAreAnswered) {
   ChoiceActor actor(table, Seed::from_number(1), {.hidden = 8});
   RlRun options{.recipe = recipe, .tasks = all_tasks(table), .folder = folder()};
   ASSERT_TRUE(run_rl(options, actor, gym).ok());
+}
+
+/// One of a table whose tasks are operations, chains and products in turn, and of whose answers the
+/// more are wrong the higher a task's number is.
+class UnevenGym final : public Gym {
+ public:
+  explicit UnevenGym(const ScheduleTable& table) : gym_(table) {}
+  std::size_t tasks() const override { return gym_.tasks(); }
+  std::string_view task_name(std::size_t task) const override { return gym_.task_name(task); }
+  std::string composition(std::size_t task) const override {
+    return std::vector<std::string>{"relu", "mul+relu", "matmul"}[task % 3];
+  }
+  std::string_view peer(std::size_t task) const override { return gym_.peer(task); }
+  Result<std::vector<Verdict>> judge(std::span<const Question> questions, const Seed& seed) override {
+    auto verdicts = gym_.judge(questions, seed);
+    for (std::size_t i = 0; i < verdicts->size(); ++i) {
+      const Digest draw = digest_of(fmt::format("{} {}", questions[i].task, questions[i].text));
+      if (draw.bytes[0] % tasks() < questions[i].task)
+        (*verdicts)[i] = Verdict{.outcome = lathe::Outcome::kWrong, .reason = "bound"};
+    }
+    return verdicts;
+  }
+
+ private:
+  TableGym gym_;
+};
+
+void run_unevenly(const RlRecipe& recipe, const ScheduleTable& table, const std::string& where,
+                  std::int64_t cancel_after = -1, bool resume = false) {
+  UnevenGym gym(table);
+  ChoiceActor actor(table, Seed::from_number(1), {.hidden = 8});
+  CancelToken cancel;
+  RlRun options{
+      .recipe = recipe, .tasks = all_tasks(table), .folder = where, .resume = resume, .cancel = cancel};
+  options.on_step = [&](const StepMetrics& step) {
+    if (step.step == cancel_after) cancel.cancel();
+  };
+  ASSERT_TRUE(run_rl(options, actor, gym).ok());
+}
+
+RlRecipe recipe_with(const char* curriculum) {
+  RlRecipe recipe = recipe_of();
+  recipe.prompts = 3;
+  recipe.curriculum = *find_curriculum(curriculum);
+  recipe.curriculum_options = {.window = 4, .threshold = 0.4};
+  return recipe;
+}
+
+TEST(RunRl, InStagesLearnsOperationsThenChainsThenProducts) {
+  const std::string where = folder();
+  run_unevenly(recipe_with("stages"), made_up_table(9), where);
+  std::vector<std::string> stages;
+  for (const auto& line : json_lines_of(where + "/metrics.jsonl")) {
+    ASSERT_EQ(line["kinds"].size(), 1U) << line;
+    const std::string kind = line["kinds"].begin().key();
+    if (stages.empty() || stages.back() != kind) stages.push_back(kind);
+  }
+  EXPECT_THAT(stages, testing::ElementsAre("operation", "chain", "product"));
+}
+
+TEST(RunRl, ByPassRateDrawsLessOftenWhatAlwaysPasses) {
+  const std::string where = folder();
+  const ScheduleTable table = made_up_table(9);
+  RlRecipe recipe = recipe_with("pass_rate");
+  recipe.steps = 120;
+  recipe.learning_rate = 0;
+  run_unevenly(recipe, table, where);
+  std::map<std::string, int> drawn;
+  for (const auto& line : json_lines_of(where + "/samples.jsonl")) ++drawn[line["task"]];
+  EXPECT_LT(2 * drawn["task_0"], drawn["task_4"]);
+}
+
+TEST(RunRl, GoesOnBitByBitWithEveryCurriculum) {
+  const ScheduleTable table = made_up_table(9);
+  for (const Curriculum& curriculum : curricula()) {
+    RlRecipe recipe = recipe_with(std::string(curriculum.name).c_str());
+    recipe.steps = 24;
+    const std::string whole = folder("whole"), parts = folder("parts");
+    run_unevenly(recipe, table, whole);
+    for (const std::int64_t stop : {7, 13, -1}) run_unevenly(recipe, table, parts, stop, stop != 7);
+    EXPECT_EQ(*read_file(parts + "/samples.jsonl"), *read_file(whole + "/samples.jsonl")) << curriculum.name;
+    EXPECT_EQ(*read_file(parts + "/weights.json"), *read_file(whole + "/weights.json")) << curriculum.name;
+  }
 }
 
 TEST(RunRl, TextsOfSamplesAreBoundedAndEachIsToldOnceAStep) {
