@@ -138,8 +138,10 @@ Plans plans_of(const std::vector<Sample>& samples, const Tokenizer& tokenizer, c
       continue;
     }
     const auto candidate = parse_candidate(text, "answer");
+    const Status fits = candidate.ok() ? check_plan(*candidate, task) : Status(candidate.error());
     plans.readable += candidate.ok();
-    plans.fitting += candidate.ok() && check_plan(*candidate, task).ok();
+    plans.fitting += fits.ok();
+    if (!fits.ok()) std::fprintf(stderr, "%s: %s\n", task.name.c_str(), fits.error().to_string().c_str());
   }
   return plans;
 }
