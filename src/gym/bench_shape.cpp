@@ -75,6 +75,15 @@ std::vector<Distribution> choose(Coverage coverage, const Seed& secret) {
   return main;
 }
 
+/// Ordinary or mixed inputs; where there are indices, at times those that nearly all ask for the
+/// same, as many as only a large shape has.
+Distribution draw_large_distribution(const TaskSpec& spec, const Seed& secret) {
+  constexpr std::array kKinds = {Distribution::kNormal, Distribution::kMixed, Distribution::kHeavyTail};
+  const bool crowds = std::ranges::any_of(
+      spec.tensors, [](const TensorDecl& decl) { return decl.generator.kind == "index"; });
+  return kKinds[Rng(secret).below(crowds ? 3 : 2)];
+}
+
 }  // namespace
 
 std::string shape_name(const Dims& dims, const TaskSpec& spec) {
@@ -99,11 +108,8 @@ Result<std::shared_ptr<const Workload>> make_large_workload(Backend& backend, co
   Workload workload;
   workload.task = task;
   const Part part{std::min(affordable, kLargePartElements), Rng(seed.derive("part")).next()};
-  const bool mixed = Rng(seed.derive("mixed")).chance(0.5);
-  std::optional<Trial> trial;
-  if (mixed) {
-    LATHE_TRY(trial, make_trial(reference, task, Distribution::kMixed, seed, part));
-  }
+  const Distribution drawn = draw_large_distribution(*task.spec, seed.derive("distribution"));
+  LATHE_TRY(std::optional<Trial> trial, make_trial(reference, task, drawn, seed, part));
   if (!trial) {
     LATHE_TRY(trial, make_trial(reference, task, Distribution::kNormal, seed, part));
   }

@@ -58,7 +58,8 @@ Result<std::shared_ptr<const Workload>> make_verify_workload(Backend& backend, c
 /// one call of a slow kernel or the reference would take seconds.
 SizeLimits large_limits(const Reference& reference, std::span<const BenchShape> scored);
 /// One trial, of whose outputs a secret part is known. Every second one has mixed inputs, for what
-/// is unstable only where it is large; ordinary ones tell low precision better.
+/// is unstable only where it is large; ordinary ones tell low precision better. Of tasks with
+/// indices each third has crowded ones, for what counts in too few bits.
 Result<std::shared_ptr<const Workload>> make_large_workload(Backend& backend, const Reference& reference,
                                                             const BoundTask& task, const Seed& seed);
 

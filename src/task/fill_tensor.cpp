@@ -102,12 +102,36 @@ void fill_heavy_tail(const Request& request, HostTensor& out) {
   });
 }
 
-void fill_one_hot(const Request& request, HostTensor& out, double background, double spike) {
+/// What a row of a single value has there, and elsewhere.
+struct OneHot {
+  double background = 0;
+  double spike = 1;
+  bool may_be_zero = true;  ///< the row may have no such value
+};
+
+/// Where the request asks for rows of zeros, a quarter of the tensors of one row is one, and of the
+/// others one row at least.
+void fill_one_hot(const Request& request, HostTensor& out, const OneHot& values) {
+  struct Row {
+    std::size_t hot;
+    bool zero;
+  };
+  const Generator& gen = request.decl.generator;
   const Rows rows = rows_of(request.shape, 1);
+  const bool signs = info(request.decl.dtype).is_float && !(gen.bounded && gen.low >= 0);
+  const bool zeros =
+      request.reach.zero_rows && values.may_be_zero && (!gen.bounded || (gen.low <= 0 && gen.high >= 0));
+  const std::size_t certain = request.row_random.bits(kDrawOfTensor) % rows.count;
   write_rows(
-      request, out, rows, [&](std::size_t row) { return request.row_random.bits(row) % rows.length; },
-      [&](std::size_t hot, std::size_t, std::size_t, std::size_t column) {
-        return column == hot ? spike : background;
+      request, out, rows,
+      [&](std::size_t row) {
+        const std::uint64_t draw = request.row_random.bits(row), kind = draw >> 61;
+        const bool zero = kind == 0 || (rows.count == 1 ? kind == 1 : row == certain);
+        return Row{draw % rows.length, zeros && zero};
+      },
+      [&](const Row& row, std::size_t i, std::size_t, std::size_t column) {
+        if (row.zero) return signs ? std::copysign(0.0, request.random.sign(i)) : 0.0;
+        return column == row.hot ? values.spike : values.background;
       });
 }
 
@@ -359,7 +383,7 @@ void fill_bounded(const Request& request, HostTensor& out) {
   const double last = std::min(std::floor(high), first + 8);
   switch (request.distribution) {
     case Distribution::kOneHot:
-      return fill_one_hot(request, out, low, high);
+      return fill_one_hot(request, out, {low, high});
     case Distribution::kCancellation:
       return spread(0x1p-10);
     case Distribution::kIntegers:
@@ -393,12 +417,34 @@ void fill_bounded(const Request& request, HostTensor& out) {
   }
 }
 
+double positive_magnitude(const Request& request, std::size_t i) {
+  return 0.05 + std::fabs(request.random.normal(i));
+}
+
+/// Positive values, in half of the rows of any magnitude down to the least that is asked for,
+/// unless that is denormal; a single row only in parts.
+void fill_tiny(const Request& request, HostTensor& out) {
+  const double scale = request.decl.generator.scale;
+  const double least = std::max(scale * request.reach.tiny, 64 * info(request.decl.dtype).smallest_normal);
+  Rows rows = rows_of(request.shape, kMinRow);
+  if (rows.count == 1) rows = {kPartsOfRow, rows.length / kPartsOfRow + 1};
+  write_rows(
+      request, out, rows,
+      [&](std::size_t row) {
+        const bool tiny = least < scale && (request.row_random.bits(2 * row) & 1) != 0;
+        return tiny ? scale * std::pow(least / scale, request.row_random.uniform(2 * row + 1)) : scale;
+      },
+      [&](double row_scale, std::size_t i, std::size_t, std::size_t) {
+        return row_scale * positive_magnitude(request, i);
+      });
+}
+
 void fill_positive(const Request& request, HostTensor& out) {
   const double scale = request.decl.generator.scale;
-  const auto magnitude = [&](std::size_t i) { return 0.05 + std::fabs(request.random.normal(i)); };
+  const auto magnitude = [&](std::size_t i) { return positive_magnitude(request, i); };
   switch (request.distribution) {
     case Distribution::kOneHot:
-      return fill_one_hot(request, out, 0x1p-7 * scale, scale);
+      return fill_one_hot(request, out, {0x1p-7 * scale, scale, false});
     case Distribution::kCancellation:
       return write_elements(request, out,
                             [&](std::size_t i) { return scale * (1 + 0x1p-10 * request.random.uniform(i)); });
@@ -425,6 +471,8 @@ void fill_positive(const Request& request, HostTensor& out) {
           [&](double row_scale, std::size_t i, std::size_t, std::size_t) {
             return row_scale * magnitude(i);
           });
+    case Distribution::kDenormal:
+      return fill_tiny(request, out);
     case Distribution::kOffset:
       return write_elements(request, out, [&](std::size_t i) {
         const double mean = scale * reach_of(request);
@@ -527,7 +575,7 @@ void fill_whole_numbers(const Request& request, HostTensor& out) {
       });
     case Distribution::kOneHot:
       if (keeps_ordinary) break;
-      return fill_one_hot(request, out, std::max(0.0, ordinary.low()), ordinary.high());
+      return fill_one_hot(request, out, {std::max(0.0, ordinary.low()), ordinary.high()});
     case Distribution::kCancellation:
       return write_rows(
           request, out, rows_of(request.shape, kMinRow), [](std::size_t row) { return row & 1; },
@@ -749,7 +797,7 @@ void fill_by_distribution(const Request& request, HostTensor& out) {
       return fill_heavy_tail(request, out);
     case Distribution::kOneHot:
       if (request.decl.role == Role::kParameter) return fill_normal(request, out);
-      return fill_one_hot(request, out, 0, request.decl.generator.scale * (1 + request.random.uniform(0)));
+      return fill_one_hot(request, out, {0, request.decl.generator.scale * (1 + request.random.uniform(0))});
     case Distribution::kCancellation:
       return fill_cancellation(request, out);
     case Distribution::kDenormal:
@@ -783,7 +831,7 @@ void fill_tensor(const FillRequest& request, HostTensor& out) {
   if (decl.generator.order == Order::kOffsets) return fill_offsets(request, out);
   if (kind == "index") return fill_indices(request, out);
   if (kind == "zeros_ones" || decl.dtype == DType::kBool) return fill_mask(request, out);
-  if (kind == "one_hot") return fill_one_hot(request, out, 0, 1);
+  if (kind == "one_hot") return fill_one_hot(request, out, {0, 1, false});
   if (has_free_integers(decl)) {
     fill_whole_numbers(request, out);
   } else if (decl.generator.bounded) {

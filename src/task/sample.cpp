@@ -16,8 +16,11 @@ namespace {
 
 constexpr std::array kReaches = {kLongestReach, 32.0, 4.0};
 constexpr int kLeastIntegerBits = 2;
-/// Ordinary values times this stay below 1e30, which kernels use for infinity.
-constexpr double kWideReach = 0x1p96;
+/// Where values are only selected. Ordinary values times the first stay below 1e30, which kernels
+/// use for infinity; the others are for what whole numbers of 64 and of 32 bits and fp16 hold.
+constexpr std::array kWideReaches = {0x1p96, 0x1p48, 0x1p26, 0x1p13};
+/// How small positive inputs are, beside their scale, where no value on the way is too large.
+constexpr std::array kTinyShares = {0x1p-100, 0x1p-40};
 /// Ops beside those that only move whose results are elements of their inputs, up to the sign or to
 /// a rounding to another dtype, or constants.
 constexpr std::array<std::string_view, 44> kSelections = {"relu",
@@ -178,6 +181,7 @@ struct Origin {
   bool cancelled = false;          ///< perhaps, by or in something computed without products
   bool blurred = false;            ///< by sums that a narrow dtype may hold, or that elements share
   bool rounded_terms = false;      ///< those of a sum, which a narrow dtype may hold
+  bool cast_once = false;          ///< from a wide dtype, in which all of it was computed
   double longest_sum = 0;          ///< not of products
   double fewest_terms = INFINITY;  ///< of products' sums
   double unit_roundoff =
@@ -193,9 +197,12 @@ struct Origin {
     return convolutions ? Sums::kConvolution : Sums::kOwn;
   }
 
-  bool shows_long_sums(const OutputDecl& output) const {
-    return output.compare == CompareKind::kBound && is_narrow(output.dtype) &&
-           longest_sum >= fewest_hidden_terms(output.dtype, rounded_terms) && !products && !jumps && !blurred;
+  /// Whether an output may be off by no more than one rounding and its bound before that.
+  bool is_rounded_once(const OutputDecl& output) const {
+    const bool hides_sums = longest_sum >= fewest_hidden_terms(output.dtype, rounded_terms) && !blurred;
+    const bool one_by_one = cast_once && !shared_sums;
+    return output.compare == CompareKind::kBound && is_narrow(output.dtype) && (hides_sums || one_by_one) &&
+           !products && !jumps;
   }
 
   OrderLimit order_limit(Distribution distribution, DType dtype, double unit) const {
@@ -278,6 +285,8 @@ std::map<std::string, Origin> origins_of_nodes(const BoundTask& task) {
       origin.cancelled |= from.cancelled || (cancels && from.computed && from.ranking == Ranking::kExact);
       rankings.push_back(from.ranking);
     }
+    origin.cast_once = node.op->name() == "cast" && is_narrow(node.type.dtype) &&
+                       origin.unit_roundoff <= info(DType::kF32).unit_roundoff;
     origin.unit_roundoff = std::max(origin.unit_roundoff, info(node.type.dtype).unit_roundoff);
     origin.amplified |= origin.products && std::ranges::count(kAmplifying, node.op->name()) > 0;
     const bool to_whole = node.op->name() == "cast" && !info(node.type.dtype).is_float;
@@ -423,19 +432,23 @@ Status look_behind_rounding(const Reference& reference, const BoundTask& task,
   const TaskSpec& spec = *task.spec;
   const auto shows = [&](const OutputDecl& output) {
     const auto it = origins.find(output.name);
-    return it != origins.end() && it->second.shows_long_sums(output);
+    return it != origins.end() && it->second.is_rounded_once(output);
   };
   if (std::ranges::none_of(spec.outputs, shows)) return Ok{};
-  const bool alone = spec.nodes.size() == 1;
+  const auto is_last_alone = [&](const OutputDecl& output) {
+    return spec.nodes.size() == 1 || origins.at(output.name).cast_once;
+  };
   std::vector<Expected> wide;
-  if (!alone) {
+  if (std::ranges::any_of(spec.outputs, [&](const auto& one) { return shows(one) && !is_last_alone(one); })) {
     Numerics numerics = sample.numerics;
     numerics.stores_narrow = false;
     LATHE_TRY(wide, evaluate(reference, task, sample, numerics, options));
   }
-  const int roundings = alone && is_narrow(spec.nodes[0].type.dtype) ? 2 : 1;
   for (std::size_t o = 0; o < spec.outputs.size(); ++o) {
-    if (!shows(spec.outputs[o])) continue;
+    const OutputDecl& output = spec.outputs[o];
+    if (!shows(output)) continue;
+    const bool alone = is_last_alone(output);
+    const int roundings = alone && is_narrow(spec.find_node(output.name)->type.dtype) ? 2 : 1;
     const Expected& known = alone ? sample.expected[o] : wide[o];
     std::vector<double> errors(known.value.data.size());
     for (std::size_t i = 0; i < errors.size(); ++i)
@@ -443,6 +456,26 @@ Status look_behind_rounding(const Reference& reference, const BoundTask& task,
     sample.expected[o].unrounded = std::move(errors);
   }
   return Ok{};
+}
+
+/// What inputs of a distribution try one after the other, until honest kernels can compute with
+/// them; of those that are not extreme, the last goes without saying.
+std::vector<Reach> reaches_of(const TaskSpec& spec, Distribution distribution) {
+  std::vector<Reach> reaches;
+  const auto is_positive = [](const TensorDecl& decl) {
+    return decl.generator.kind == "positive" && !decl.generator.bounded;
+  };
+  if (is_extreme(distribution)) {
+    if (only_selects(spec))
+      for (const double scales : kWideReaches) reaches.push_back({.scales = scales});
+    for (const double scales : kReaches) reaches.push_back({.scales = scales});
+    return reaches;
+  }
+  if (distribution == Distribution::kOneHot) reaches.push_back({.zero_rows = true});
+  if (distribution == Distribution::kDenormal && std::ranges::any_of(spec.tensors, is_positive))
+    for (const double tiny : kTinyShares) reaches.push_back({.tiny = tiny});
+  reaches.emplace_back();
+  return reaches;
 }
 
 /// Gives a few integers more bits than all of them can have at once, where every value on the way
@@ -467,25 +500,25 @@ Result<std::optional<Sample>> draw_sample(const Reference& reference, const Boun
   const bool extreme = is_extreme(distribution);
   if (extreme && task.spec->reference == ReferenceKind::kNative) return std::optional<Sample>();
   const std::map<std::string, Origin> origins = origins_of_nodes(task);
-  std::vector<double> reaches(kReaches.begin(), kReaches.end());
-  if (extreme && only_selects(*task.spec)) reaches.insert(reaches.begin(), kWideReach);
+  std::vector<Reach> reaches = reaches_of(*task.spec, distribution);
   const int most_bits = most_integer_bits(*task.spec, distribution);
-  for (const double reach : reaches) {
-    int bits = most_bits;
+  for (Reach& reach : reaches) {
+    const bool may_fail = extreme || &reach != &reaches.back();
+    reach.integer_bits = most_bits;
     double share = 0;
     while (true) {
-      sample.inputs = generate_inputs(task, distribution, seed, {.scales = reach, .integer_bits = bits});
+      sample.inputs = generate_inputs(task, distribution, seed, reach);
       LATHE_TRY(sample.expected, evaluate(reference, task, sample, sample.numerics, options));
-      if (!extreme && most_bits == 0) break;
+      if (!may_fail && most_bits == 0) break;
       share = range_share(sample.expected, distribution);
-      if (share <= 1 || bits <= kLeastIntegerBits) break;
-      bits = fewer_bits(bits, share);
+      if (share <= 1 || reach.integer_bits <= kLeastIntegerBits) break;
+      reach.integer_bits = fewer_bits(reach.integer_bits, share);
     }
-    if (extreme && share > 1) continue;
-    if (distribution == Distribution::kLarge && bits < most_bits)
-      LATHE_CHECK_OK(raise_spikes(reference, task, seed,
-                                  {.scales = reach, .integer_bits = bits, .spike_bits = most_bits}, options,
-                                  sample));
+    if (may_fail && share > 1) continue;
+    if (distribution == Distribution::kLarge && reach.integer_bits < most_bits) {
+      reach.spike_bits = most_bits;
+      LATHE_CHECK_OK(raise_spikes(reference, task, seed, reach, options, sample));
+    }
     if (distribution == Distribution::kNormal)
       LATHE_CHECK_OK(look_behind_rounding(reference, task, origins, options, sample));
     for (Expected& expected : sample.expected) {

@@ -618,6 +618,30 @@ TEST(LargeWorkload, HasOrdinaryInputsOrMixedOnes) {
   EXPECT_EQ(drawn.size(), 2u);
 }
 
+/// What counts in 16 bits is right until a shape of more indices than that has nearly all alike.
+TEST(LargeWorkload, OfIndicesHasCrowdedOnesToo) {
+  const TaskSpec task = *parse_task(R"toml(
+name = "counts"
+dims = { n = [1, 200000] }
+tensor = [{ name = "at", shape = ["n"], role = "index", gen = { kind = "index", limit = 8 } }]
+graph = "y = bincount(at, bins = 8)"
+baselines = ["naive"]
+shape = [{ n = 100000 }]
+)toml",
+                                    "counts.toml");
+  FakeBackend backend(Seed::from_number(1));
+  const auto bound = *lathe::bind(task, task.shapes[0].dims);
+  const auto reference = *make_reference(task);
+  int crowded = 0;
+  for (std::uint64_t secret = 0; secret < 30; ++secret) {
+    const auto workload = *make_large_workload(backend, *reference, bound, Seed::from_number(secret));
+    crowded +=
+        static_cast<int>(std::ranges::max(workload->trials.front().expected[0].value.data) > 0.9 * 100000);
+  }
+  EXPECT_GT(crowded, 4);
+  EXPECT_LT(crowded, 20);
+}
+
 TEST(SteadyScreenTrials, FillABlockOfUsualAndOneOfUnseenInputsForEightyMicroseconds) {
   const TaskSpec task = twice_task();
   BoundTask bound = *lathe::bind(task, task.shapes[0].dims);

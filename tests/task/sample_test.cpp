@@ -180,6 +180,74 @@ TEST(Sample, SaysWhichNarrowOutputsShowLongSums) {
   EXPECT_EQ(shown("s = square(x)\ny = mean(s)", Distribution::kNormal, eight), 1U);
 }
 
+/// A kernel that computes one by one in a wide dtype has no reason to round to a narrow one twice.
+TEST(Sample, SaysWhichNarrowOutputsAreCastOnce) {
+  const auto shown = [](std::string_view graph, const std::string& tensor = "") {
+    return draw(graph, Distribution::kNormal, tensor)->expected[0].unrounded.size();
+  };
+  EXPECT_EQ(shown("y = cast(x, dtype = \"fp8e4m3\")"), 4096U);
+  EXPECT_EQ(shown("e = silu(x)\ny = cast(e, dtype = \"bf16\")"), 4096U);
+  EXPECT_EQ(shown("f = cast(x, dtype = \"fp32\")\ng = gelu(f)\ny = cast(g, dtype = \"bf16\")",
+                  ", dtype = \"bf16\""),
+            4096U);
+  EXPECT_EQ(shown("h = cast(x, dtype = \"fp16\")\ne = silu(h)\ny = cast(e, dtype = \"fp8e4m3\")"), 0U)
+      << "once more for the cast before";
+  EXPECT_EQ(shown("y = silu(x)", ", dtype = \"bf16\""), 0U) << "its steps may be rounded";
+  EXPECT_EQ(shown("m = softmax(x)\ny = cast(m, dtype = \"bf16\")"), 0U) << "perhaps twice, in place";
+  EXPECT_EQ(shown("p = matmul(x, x)\ny = cast(p, dtype = \"bf16\")"), 0U);
+}
+
+/// Zeros of either sign in whole rows show who divides by what a row has, and who orders zeros; not
+/// where nobody could compute with them.
+TEST(Sample, SomeRowsOfASingleValueAreZeros) {
+  const auto zero_rows = [](std::string_view graph, const std::string& tensor = "") {
+    const std::vector<double> x = draw(graph, Distribution::kOneHot, tensor)->inputs[0].decode();
+    int rows = 0, negative = 0;
+    for (auto row = x.begin(); row != x.end(); row += 64) {
+      if (std::any_of(row, row + 64, [](double one) { return one != 0; })) continue;
+      ++rows;
+      negative +=
+          static_cast<int>(std::count_if(row, row + 64, [](double one) { return std::signbit(one); }));
+    }
+    if (tensor.empty()) {
+      EXPECT_EQ(negative > 0, rows > 0);
+    }
+    return rows;
+  };
+  EXPECT_GT(zero_rows("y = relu(x)"), 1);
+  EXPECT_LT(zero_rows("y = relu(x)"), 32);
+  EXPECT_GT(zero_rows("r = norm(x, axis = 1, keepdims = true)\nc = clamp(r, low = 1e-6)\ny = div(x, c)"), 1);
+  EXPECT_EQ(zero_rows("r = norm(x, axis = 1, keepdims = true)\ny = div(x, r)"), 0);
+  EXPECT_GT(zero_rows("y = reduce_max(x, axis = 1)", ", dtype = \"int32\""), 1);
+  EXPECT_GT(zero_rows("y = abs(x)", ", gen = { kind = \"uniform\", low = -2, high = 2 }"), 1);
+  EXPECT_EQ(zero_rows("y = abs(x)", ", gen = { kind = \"uniform\", low = 1, high = 2 }"), 0);
+}
+
+/// Far below what somebody adds to them or takes them for at least, unless dtypes do not hold what
+/// is made of them.
+TEST(Sample, PositiveInputsBesideDenormalsAreTiny) {
+  const auto smallest = [](std::string_view graph) {
+    const auto sample = draw(graph, Distribution::kDenormal, ", gen = { kind = \"positive\" }");
+    return std::ranges::min(sample->inputs[0].decode());
+  };
+  EXPECT_LT(smallest("y = log(x)"), 1e-20);
+  EXPECT_GT(smallest("y = log(x)"), 1e-33);
+  EXPECT_LT(smallest("y = rsqrt(x)"), 1e-20);
+  EXPECT_LT(smallest("y = pow_scalar(x, exponent = -3)"), 1e-8);
+  EXPECT_GT(smallest("y = pow_scalar(x, exponent = -3)"), 1e-13);
+}
+
+/// What whole numbers of 64 bits and narrow formats hold is between what moves alone bear and what
+/// sums do.
+TEST(Sample, LargeInputsReachAsFarAsASelectionIntoAnotherFormatHolds) {
+  const auto largest = [](const std::string& dtype) {
+    return largest_input(*draw("y = cast(x, dtype = \"" + dtype + "\")", Distribution::kLarge));
+  };
+  EXPECT_GT(largest("bf16"), 1e20);
+  EXPECT_GT(largest("int64"), 0x1p33);
+  EXPECT_GT(largest("fp16"), 4096);
+}
+
 TEST(Sample, LargeInputsGoBeyondWhatSaturatesAndOthersDoNot) {
   const auto largest = [](Distribution distribution, const std::string& dtype) {
     const auto sample = draw("y = cast(x, dtype = \"" + dtype + "\")", distribution, ", gen = { scale = 8 }");
