@@ -266,11 +266,15 @@ class Suite {
     for (Entry& entry : entries_) {
       ConformanceResult& result = entry.result;
       if (result.spec.task != name || result.skipped) continue;
-      LATHE_TRY(const Verdict verdict, evaluate_alone(*evaluator, {.task = shared,
-                                                                   .text = entry.candidate.text,
-                                                                   .name = entry.candidate.name,
-                                                                   .depth = result.spec.depth}));
-      judge(verdict, result);
+      const auto verdict = evaluate_alone(*evaluator, {.task = shared,
+                                                       .text = entry.candidate.text,
+                                                       .name = entry.candidate.name,
+                                                       .depth = result.spec.depth});
+      LATHE_CHECK_OK(check_stop());
+      if (verdict.ok())
+        judge(*verdict, result);
+      else
+        result.reason = "no_verdict", result.detail = verdict.error().to_string();
       if (result.outcome == Outcome::kCrash || result.outcome == Outcome::kTimeout) {
         LATHE_TRY(result.recovery_seconds, next.seconds());
       }

@@ -70,19 +70,20 @@ struct ConformanceReport {
 };
 
 struct ConformanceOptions {
-  Seed secret = Seed::from_system();  ///< of the gym's evaluators
-  bool naive = true;                  ///< also ask the naive grader, once per case
-  NaiveGrader* grader = nullptr;      ///< for the backend's device; null: the CPU's
-  double block_timeout_seconds = 3;
+  Seed secret = Seed::from_system();   ///< of the gym's evaluators
+  bool naive = true;                   ///< also ask the naive grader, once per case
+  NaiveGrader* grader = nullptr;       ///< for the backend's device; null: the CPU's
+  double block_timeout_seconds = 10;   ///< of the tasks' naive builds too, which two threads share
   std::vector<std::string> only = {};  ///< files without suffix; empty: all
   CancelToken cancel = {};             ///< once raised, the suite ends soon with kCancelled
 };
 
 /// Evaluates every candidate listed in `folder`/expected.toml and reports an event
 /// "conformance.case" for each. Files and tasks that the folder lacks are those of the folder
-/// above. If `folder`/peers has a candidate with a task's name, the naive grader compares with that
-/// instead of the naive build. Errors: the folder or a file in it cannot be read, a task has no
-/// honest naive build, or `only` has a name that the table lacks.
+/// above. Cases of a task that cannot be prepared are INFRA, "no_verdict". If `folder`/peers has a
+/// candidate with a task's name, the naive grader compares with that instead of the naive build.
+/// Errors: the folder or a file in it cannot be read, a task has no honest naive build, or `only`
+/// has a name that the table lacks.
 Result<ConformanceReport> run_conformance(const std::string& folder, Backend& backend, EventSink& events,
                                           const ConformanceOptions& options = {});
 

@@ -78,6 +78,24 @@ TEST(Conformance, TwoThreadsAreJudgedAsOneIs) {
   expect_all(*report, true);
 }
 
+TEST(Conformance, ATaskThatCannotBePreparedCostsItsOwnCasesAlone) {
+  const auto backend = backend_with(1);
+  ASSERT_TRUE(backend);
+  ConformanceOptions options;
+  options.naive = false;
+  options.block_timeout_seconds = 1e-9;  // too short for the naive build
+  options.only = {"zeros", "kahan"};
+  const auto report = run_conformance(kFolder, *backend, null_sink(), options);
+  ASSERT_TRUE(report.ok()) << report.error().to_string();
+  ASSERT_EQ(report->results.size(), 2u);
+  for (const ConformanceResult& result : report->results) {
+    EXPECT_FALSE(result.as_expected) << result.spec.file;
+    EXPECT_EQ(result.outcome, Outcome::kInfra);
+    EXPECT_EQ(result.reason, "no_verdict");
+    EXPECT_NE(result.detail.find("naive build"), std::string::npos) << result.detail;
+  }
+}
+
 TEST(Conformance, ANameThatTheTableLacksIsAnError) {
   const auto backend = backend_with(1);
   ASSERT_TRUE(backend);
