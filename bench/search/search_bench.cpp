@@ -67,8 +67,7 @@ double floor_ns(const TaskSpec& task, const DevicePeaks& peaks) {
   for (const NamedShape& shape : task.shapes) {
     const auto bound = bind(task, shape.dims);
     if (!bound.ok()) continue;
-    floors.push_back(1e9 * std::max(peaks.memory_floor_seconds(bound->bytes_min),
-                                    bound->essential_flops / peaks.flops_limit(task)));
+    floors.push_back(peaks.floor_ns(*bound));
   }
   return floors.empty() ? 0 : geometric_mean(floors);
 }

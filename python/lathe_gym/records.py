@@ -124,8 +124,8 @@ class Scoring:
     """How verdicts become rewards. The service computes them, by the functions that Lathe itself trains with."""
 
     reward: str = "speedup"
-    """"correct", "speedup", "log_speedup", "fast_1", "fast_1.2", "fast_1.5", "fast_2", "dr_kernel" or
-    "dr_kernel_profiled" (which needs the depth "profile")."""
+    """"correct", "speedup", "log_speedup", "roofline", "fast_1", "fast_1.2", "fast_1.5", "fast_2", "cuda_l2",
+    "dr_kernel" or "dr_kernel_profiled" (which needs the depth "profile")."""
     peer: str = ""
     """The baseline that the speedup is over; empty: of the rewards over every baseline the smallest."""
     depth: str = "screen"

@@ -25,6 +25,12 @@ double DevicePeaks::flops_limit(const TaskSpec& task) const {
   return std::max(flops_per_second * more, tensor_flops_per_second * (bytes <= 2 ? more / 2 : 1.0 / 3));
 }
 
+double DevicePeaks::floor_ns(const BoundTask& task) const {
+  const double most = flops_limit(*task.spec);
+  const double flops_seconds = most > 0 ? task.essential_flops / most : 0;
+  return 1e9 * std::max(memory_floor_seconds(task.bytes_min), flops_seconds);
+}
+
 DevicePeaks DevicePeaks::best_of(const DevicePeaks& other) const {
   if (levels.size() != other.levels.size()) return other;
   DevicePeaks best = *this;

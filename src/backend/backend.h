@@ -80,6 +80,8 @@ struct DevicePeaks {
   /// Seconds below which no kernel can move `bytes`: each level may hold as many of them as fit,
   /// fastest first.
   double memory_floor_seconds(double bytes) const;
+  /// The least time of a call, by bytes and by arithmetic; 0 where no peak is known.
+  double floor_ns(const BoundTask& task) const;
   /// The higher of both, figure by figure; levels must agree.
   DevicePeaks best_of(const DevicePeaks& other) const;
 };

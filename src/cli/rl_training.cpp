@@ -72,6 +72,7 @@ Status examine(const rl::TableExam& exam, rl::ChoiceActor& actor, const std::str
 Result<int> train(const RlOptions& options) {
   LATHE_TRY(const std::string recipe_text, read_file(options.recipe, kMostRecipeBytes));
   LATHE_TRY(rl::RlRecipe recipe, rl::parse_rl_recipe(recipe_text, options.recipe));
+  LATHE_CHECK_OK(rl::check_told_by_table(recipe.reward));
   if (options.steps > 0) recipe.steps = options.steps;
   if (options.seed >= 0) recipe.seed = static_cast<std::uint64_t>(options.seed);
   recipe.digest = digest_of(fmt::format("{}\n{}", recipe_text, recipe.seed));

@@ -198,11 +198,8 @@ ReportExtras make_extras(const TaskSpec& task, const DeviceInfo& device, const D
   for (const NamedShape& shape : task.shapes) {
     const auto bound = lathe::bind(task, shape.dims);
     if (!bound.ok()) continue;
-    const double floor_seconds =
-        std::max(extras.peaks.memory_floor_seconds(bound->bytes_min),
-                 bound->essential_flops / std::max(1.0, extras.peaks.flops_per_second));
     extras.work.push_back(
-        {shape_name(shape.dims, task), bound->flops, bound->bytes_min, floor_seconds * 1e9});
+        {shape_name(shape.dims, task), bound->flops, bound->bytes_min, peaks.floor_ns(*bound)});
   }
   extras.baselines = baselines.times;
   extras.best_baseline = baselines.best;

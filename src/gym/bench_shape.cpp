@@ -139,9 +139,7 @@ int trials_for_calls_of(double call_ns) {
 }
 
 int steady_screen_trials(const BoundTask& task, const DevicePeaks& peaks) {
-  const double memory_ns = 1e9 * peaks.memory_floor_seconds(task.bytes_min);
-  const double flops_ns = 1e9 * task.essential_flops / peaks.flops_limit(*task.spec);
-  const double call_ns = std::max({kShortestCallNs, memory_ns, flops_ns});
+  const double call_ns = std::max(kShortestCallNs, peaks.floor_ns(task));
   return static_cast<int>(std::max(kFewestSteadyTrials, 2 * std::ceil(kSteadyBlockNs / call_ns)));
 }
 

@@ -86,6 +86,7 @@ Verdict without_evidence(const EvaluationRequest& request, Outcome outcome, std:
   verdict.depth = request.depth;
   verdict.candidate = digest_of(request.text);
   verdict.task = request.task->digest;
+  verdict.text_bytes = static_cast<std::int64_t>(request.text.size());
   return verdict;
 }
 

@@ -118,16 +118,21 @@ Interval mean_interval(const std::vector<double>& rounds) {
   return {mean(rounds) - half, mean(rounds), mean(rounds) + half};
 }
 
+double roof_over(const Anchor& baseline, double floor_ns) {
+  return floor_ns > 0 ? baseline.call_ns / floor_ns : 0;
+}
+
 }  // namespace
 
 std::vector<Speedup> fallback_speedups(std::span<const Anchor> peers, const std::string& best_peer,
-                                       const std::string& shape) {
+                                       const std::string& shape, double floor_ns) {
   const auto best = std::ranges::find(peers, best_peer, &Anchor::name);
   std::vector<Speedup> speedups;
   for (const Anchor& peer : peers) {
     const bool itself = peer.name == best_peer;
     const Interval log = itself ? Interval{} : minus(best->log_vs_naive, peer.log_vs_naive);
     speedups.push_back({peer.name, shape, exp_of(log)});
+    speedups.back().roof = roof_over(peer, floor_ns);
   }
   return speedups;
 }
@@ -403,6 +408,8 @@ void ShapeTimer::compose(const Anchor& anchor, const RatioEstimate& estimate, bo
   result.timing = {site_.shape.name, estimate.candidate_ns, estimate.spread,
                    static_cast<int>(estimate.samples.size()), final_depth ? kFinalRounds : 1};
   const double promise = final_depth ? kFinalPromise : kScreenPromise;
+  const auto peaks = site_.backend.peaks();
+  const double floor_ns = peaks.ok() ? peaks->floor_ns(site_.shape.task) : 0;
   for (const Anchor& baseline : peers_) {
     Interval log = estimate.log_ratio;
     if (baseline.name == anchor.tied_to)
@@ -411,6 +418,7 @@ void ShapeTimer::compose(const Anchor& anchor, const RatioEstimate& estimate, bo
       log = plus(log, minus(anchor.log_vs_naive, baseline.log_vs_naive));
     Speedup speedup{baseline.name, site_.shape.name, exp_of(log)};
     speedup.ambiguous = (log.high - log.low) / 2 > promise;
+    speedup.roof = roof_over(baseline, floor_ns);
     result.speedups.push_back(std::move(speedup));
   }
   result.finding = check_roof(estimate.candidate_ns);

@@ -49,9 +49,9 @@ struct TiedAnchor {
 };
 
 /// What a candidate gains over every peer at a shape that it does not cover, where the best of them
-/// runs instead.
+/// runs instead. `floor_ns`: DevicePeaks::floor_ns() there.
 std::vector<Speedup> fallback_speedups(std::span<const Anchor> peers, const std::string& best_peer,
-                                       const std::string& shape);
+                                       const std::string& shape, double floor_ns);
 
 /// Where a shape is timed: a device, the reference and the shape's data, which outlive the timer.
 struct TimingSite {

@@ -173,7 +173,9 @@ Finding TaskBench::time(const Scope& scope, const BuiltCandidate& built, const S
   Finding suspicion;
   for (std::size_t i = 0; i < anchors_.size(); ++i) {
     if (!scope.backend.covers(built.candidate, shapes_[i].task)) {
-      std::ranges::move(fallback_speedups(anchors_[i], baselines_.best, shapes_[i].name),
+      const auto peaks = scope.backend.peaks();
+      const double floor_ns = peaks.ok() ? peaks->floor_ns(shapes_[i].task) : 0;
+      std::ranges::move(fallback_speedups(anchors_[i], baselines_.best, shapes_[i].name, floor_ns),
                         std::back_inserter(verdict.speedups));
       continue;
     }
@@ -370,6 +372,7 @@ Verdict TaskBench::evaluate(const BuiltCandidate& built, Depth depth, Backend& b
   verdict.depth = depth;
   verdict.candidate = built.candidate.digest;
   verdict.task = spec_->digest;
+  verdict.text_bytes = static_cast<std::int64_t>(built.candidate.text.size());
   verdict.build = built.facts;
   const DeviceInfo& device = backend.device();
   verdict.provenance = {device.kind,     device.name, device.uuid, device.driver,

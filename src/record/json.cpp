@@ -60,8 +60,10 @@ void read_timing(JsonReader& reader, Timing& t) {
 }
 
 json to_json(const Speedup& s) {
-  return {{"baseline", s.baseline}, {"shape", s.shape},     {"low", s.ratio.low},
-          {"mid", s.ratio.mid},     {"high", s.ratio.high}, {"ambiguous", s.ambiguous}};
+  json object = {{"baseline", s.baseline}, {"shape", s.shape},     {"low", s.ratio.low},
+                 {"mid", s.ratio.mid},     {"high", s.ratio.high}, {"ambiguous", s.ambiguous}};
+  if (s.roof > 0) object["roof"] = s.roof;
+  return object;
 }
 
 void read_speedup(JsonReader& reader, Speedup& s) {
@@ -71,6 +73,7 @@ void read_speedup(JsonReader& reader, Speedup& s) {
   reader.read("mid", s.ratio.mid);
   reader.read("high", s.ratio.high);
   reader.read("ambiguous", s.ambiguous);
+  if (reader.has("roof")) reader.read("roof", s.roof);
 }
 
 json to_json(const Bottleneck& b) { return {{"name", b.name}, {"share", b.share}, {"detail", b.detail}}; }
@@ -148,6 +151,7 @@ json to_json(const Verdict& v) {
                  {"speedups", list(v.speedups)},
                  {"profile", json(v.profile)},
                  {"stage_seconds", json(v.stage_seconds)}};
+  if (v.text_bytes > 0) object["text_bytes"] = v.text_bytes;
   if (!v.uncovered.empty()) object["uncovered"] = v.uncovered;
   if (v.provenance != Provenance{}) object["provenance"] = to_json(v.provenance);
   if (!v.unchecked.empty()) object["unchecked"] = v.unchecked;
@@ -171,6 +175,7 @@ Result<Verdict> verdict_from_json(const json& object) {
   reader.read_list("speedups", v.speedups, read_speedup);
   reader.read("profile", v.profile);
   reader.read("stage_seconds", v.stage_seconds);
+  if (object.contains("text_bytes")) reader.read("text_bytes", v.text_bytes);
   if (object.contains("profiles")) reader.read_list("profiles", v.profiles, read_profile);
   if (object.contains("uncovered")) reader.read("uncovered", v.uncovered);
   if (object.contains("unchecked")) reader.read("unchecked", v.unchecked);

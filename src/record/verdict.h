@@ -65,6 +65,9 @@ struct Speedup {
   std::string shape;
   Interval ratio;
   bool ambiguous = false;  ///< the interval is wider than the depth promises; never touches correctness
+  /// What the least time that the device's measured peaks allow would gain over the baseline: the
+  /// roof's own speedup. 0: not known.
+  double roof = 0;
 };
 
 /// What holds a kernel back: a roof that it is near, or a reason why it is near none.
@@ -107,6 +110,7 @@ struct Verdict {
   Depth depth = Depth::kVerify;
   Digest candidate;
   Digest task;
+  std::int64_t text_bytes = 0;  ///< of the candidate; 0: not known
   BuildFacts build;
   Evidence evidence;
   std::vector<Timing> timings;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <optional>
 #include <set>
 #include <string>
 
@@ -47,21 +48,60 @@ Result<double> dr_kernel_profiled(const Verdict& verdict, std::string_view peer)
   });
 }
 
+/// Of a shape that is not covered too: a kernel must not gain by leaving out where it is far from
+/// the roof.
+std::optional<double> speedup_of_roof(const Verdict& verdict, std::string_view peer) {
+  double logs = 0, shapes = 0;
+  for (const Speedup& s : verdict.speedups) {
+    if (s.baseline != peer) continue;
+    if (!(s.roof > 0)) return std::nullopt;
+    logs += std::log(s.roof), shapes += 1;
+  }
+  if (shapes == 0) return std::nullopt;
+  return std::exp(logs / shapes);
+}
+
+Result<double> roofline(const Verdict& verdict, std::string_view peer) {
+  const auto roof = speedup_of_roof(verdict, peer);
+  if (verdict.passed() && speedup_low(verdict, peer) > 0 && !roof)
+    return Error{ErrorCode::kUnavailable, "the verdict does not say where the roof is",
+                 "evaluate it again where the device's peaks are known"};
+  return of(verdict, peer, [&](double low) { return 1 + (low > 0 ? std::min(1.0, low / *roof) : 0); });
+}
+
+/// Not the paper's scales: a reward is positive for whatever is correct, so what the error and the
+/// length cost is bounded, and errors are comparable over tasks as shares of their bounds.
+Result<double> cuda_l2(const Verdict& verdict, std::string_view peer) {
+  constexpr double kMostBytes = 16384, kCost = 0.25;
+  if (verdict.passed() && (verdict.text_bytes <= 0 || verdict.evidence.cases.empty()))
+    return Error{ErrorCode::kUnavailable, "the verdict does not say how long the kernel is, or how far off",
+                 "evaluate it again"};
+  double error = 0;
+  for (const CaseEvidence& one : verdict.evidence.cases) error = std::max(error, one.worst_ratio);
+  const double length = static_cast<double>(verdict.text_bytes) / kMostBytes;
+  return of(verdict, peer, [&](double low) {
+    return 1 + std::min(low, kMostSpeedup) - kCost * std::min(error, 1.0) - kCost * std::min(length, 1.0);
+  });
+}
+
 template <int percent>
 Result<double> fast(const Verdict& verdict, std::string_view peer) {
   return of(verdict, peer, [](double low) { return 100 * low > percent ? 1.0 : 0.5; });
 }
 
-constexpr std::array<Reward, 9> kRewards{{
+constexpr std::array<Reward, 11> kRewards{{
     {"correct", "C", correct},
+    {"cuda_l2", "C (1 + min(S, 3) - 0.25 (largest error / its bound) - 0.25 min(bytes of text / 16384, 1))",
+     cuda_l2, "evidence"},
     {"dr_kernel", "0.5 C + 0.5 C min(S, 3)", dr_kernel},
-    {"dr_kernel_profiled", "dr_kernel + 0.5 C (share of device time in launched kernels)",
-     dr_kernel_profiled},
+    {"dr_kernel_profiled", "dr_kernel + 0.5 C (share of device time in launched kernels)", dr_kernel_profiled,
+     "launched_share"},
     {"fast_1", "0.5 C + 0.5 C [S > 1]", fast<100>},
     {"fast_1.2", "0.5 C + 0.5 C [S > 1.2]", fast<120>},
     {"fast_1.5", "0.5 C + 0.5 C [S > 1.5]", fast<150>},
     {"fast_2", "0.5 C + 0.5 C [S > 2]", fast<200>},
     {"log_speedup", "C (1 + log2(1 + S))", log_speedup},
+    {"roofline", "C (1 + min(1, S / what the roof would gain over the peer))", roofline, "roof"},
     {"speedup", "C (1 + min(S, 3))", speedup},
 }};
 

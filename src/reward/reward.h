@@ -18,6 +18,9 @@ struct Reward {
   std::string_view name;
   std::string_view formula;  ///< C: 1 if correct; S: the lower bound of the speedup, 0 if not timed
   RewardFunction function = nullptr;
+  /// What a verdict must say beside its outcome and speedups: "evidence" (of errors, and the text's
+  /// length), "launched_share" or "roof". Empty: nothing.
+  std::string_view needs = {};
 };
 
 /// All of them, by name.

@@ -135,6 +135,12 @@ Result<TableTask> TableTask::make(TableTaskId id, std::vector<ChoiceSite> sites,
   return made;
 }
 
+Status check_told_by_table(const Reward& reward) {
+  if (reward.needs.empty() || reward.needs == "launched_share") return Ok{};
+  return invalid(fmt::format("a table does not tell what the reward {} needs", reward.name),
+                 "reward = \"log_speedup\"");
+}
+
 const TableRow* TableTask::find(std::string_view text) const {
   const auto found = by_text_.find(text);
   return found == by_text_.end() ? nullptr : &rows_[found->second];

@@ -10,6 +10,7 @@
 #include "base/statistics.h"
 #include "policy/choice_space.h"
 #include "record/experience.h"
+#include "reward/reward.h"
 #include "rl/actor.h"
 
 namespace lathe::rl {
@@ -78,6 +79,9 @@ class TableTask {
   std::vector<Node> nodes_;
   std::map<std::string, std::size_t, std::less<>> by_text_;
 };
+
+/// Errors: kInvalid for a reward that needs what no table tells of its rows.
+Status check_told_by_table(const Reward& reward);
 
 /// Measured schedules of many tasks on one device.
 struct ScheduleTable {

@@ -212,6 +212,7 @@ const char* const kOpenApiDocument = R"json({
       "schema": {
        "enum": [
         "correct",
+        "cuda_l2",
         "dr_kernel",
         "dr_kernel_profiled",
         "fast_1",
@@ -219,6 +220,7 @@ const char* const kOpenApiDocument = R"json({
         "fast_1.5",
         "fast_2",
         "log_speedup",
+        "roofline",
         "speedup"
        ]
       }

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "rl/table.h"
 #include "task/toml_section.h"
 #include "train/recipe.h"
 
@@ -12,6 +13,8 @@ Status read_kernels(const TomlTable& root, LmRecipe& recipe) {
   if (!root.has("kernels")) {
     if (recipe.rl.turns > 1)
       return invalid("a table has no prompts that show earlier kernels", "take turns = 1", root.where("rl"));
+    if (const auto told = rl::check_told_by_table(recipe.rl.reward); !told.ok())
+      return invalid(told.error().message, told.error().hint, root.where("rl"));
     return Ok{};
   }
   LATHE_TRY(const TomlSection kernels,
@@ -22,7 +25,7 @@ Status read_kernels(const TomlTable& root, LmRecipe& recipe) {
   constexpr const char* kUnmeasured = "which share of the time is the kernels' own no live gym measures";
   if (recipe.rl.reject_unlaunched)
     return invalid(kUnmeasured, "leave 'reject_unlaunched' out", root.where("filters"));
-  if (recipe.rl.reward.name == "dr_kernel_profiled")
+  if (recipe.rl.reward.needs == "launched_share")
     return invalid(kUnmeasured, "reward = \"dr_kernel\"", root.where("rl"));
   if (recipe.rl.entropy > 0)
     return invalid("the entropy of whole kernels is estimated and has no gradient", "leave 'entropy' out",

@@ -16,6 +16,20 @@ TEST(MemoryFloor, LetsEachLevelHoldWhatFits) {
 
 TEST(MemoryFloor, IsNothingWhileNoPeakIsKnown) { EXPECT_EQ(DevicePeaks{}.memory_floor_seconds(1e6), 0); }
 
+TEST(DevicePeaks, ACallTakesAsLongAsItsBytesOrItsArithmetic) {
+  DevicePeaks peaks;
+  peaks.levels = {{"memory", 1e18, 1e9}};
+  const TaskSpec spec;
+  BoundTask task;
+  task.spec = &spec;
+  task.bytes_min = 3000;
+  task.essential_flops = 1e6;
+  EXPECT_DOUBLE_EQ(peaks.floor_ns(task), 3000) << "how fast it computes is not known";
+  peaks.flops_per_second = 1e9;
+  EXPECT_DOUBLE_EQ(peaks.floor_ns(task), 1e6);
+  EXPECT_EQ(DevicePeaks{}.floor_ns(task), 0);
+}
+
 TEST(DevicePeaks, TheBestOfTwoMeasurementsTakesEachPeakFromEither) {
   DevicePeaks a, b;
   a.flops_per_second = 3;

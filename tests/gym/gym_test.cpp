@@ -85,6 +85,7 @@ TEST_F(GymTest, ARightKernelPassesWithItsSpeedup) {
   EXPECT_GE(speedup->high, 3.98);
   EXPECT_NEAR(verdict.median_ns(), 2000, 20);
   EXPECT_FALSE(verdict.speedups[0].ambiguous);
+  EXPECT_EQ(verdict.text_bytes, static_cast<std::int64_t>(request("candidate").text.size()));
 }
 
 TEST_F(GymTest, ATaskIsPreparedOnASteadyDeviceToo) {

@@ -294,18 +294,20 @@ TEST(ShapeTiming, AFinalWithoutTheNaiveBuildsRmsIsTheMachinesFailure) {
 
 TEST(ShapeTiming, WhereACandidateDoesNotServeTheBestPeerDoes) {
   const auto anchor = [](const std::string& name, double factor) {
-    Anchor made{.name = name};
+    Anchor made{.name = name, .call_ns = 800 / factor};
     made.log_vs_naive = {std::log(factor), std::log(factor), std::log(factor)};
     return made;
   };
   const std::vector<Anchor> anchors = {anchor("naive", 1), anchor("a", 2), anchor("best", 4)};
-  const auto speedups = fallback_speedups(anchors, "best", "n=16");
+  const auto speedups = fallback_speedups(anchors, "best", "n=16", 100);
   ASSERT_EQ(speedups.size(), 3u);
   for (std::size_t i = 0; i < 3; ++i) {
     EXPECT_EQ(speedups[i].baseline, anchors[i].name);
     EXPECT_NEAR(speedups[i].ratio.mid, std::vector<double>({4, 2, 1})[i], 1e-9);
+    EXPECT_NEAR(speedups[i].roof, std::vector<double>({8, 4, 2})[i], 1e-9);
   }
   EXPECT_EQ(speedups[2].ratio.low, 1) << "itself, without error";
+  EXPECT_EQ(fallback_speedups(anchors, "best", "n=16", 0)[2].roof, 0) << "no peak is known";
 }
 
 TEST(ShapeTiming, AStandInServesScreensAndNeverFinals) {
@@ -884,6 +886,7 @@ TEST(ShapeTiming, FasterThanTheBytesCanMoveIsTampering) {
       ShapeTimer(site, anchors, Seed::from_number(4)).screen(scripted("candidate"), {});
   EXPECT_EQ(timing.finding.outcome, Outcome::kTampered);
   EXPECT_EQ(timing.finding.reason, "roofline");
+  EXPECT_NEAR(timing.speedups.at(0).roof, 1000 / 128.0, 0.1) << "what the naive build leaves to gain";
 }
 
 }  // namespace

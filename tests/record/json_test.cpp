@@ -64,11 +64,15 @@ TEST(VerdictJson, SaysWhatItWasReachedWithAndWhatIsNotCovered) {
                         .jail = "reduced",
                         .tier = "HOST"};
   verdict.unchecked = {"own_kernels"};
+  verdict.text_bytes = 512;
+  verdict.speedups[0].roof = 4.5;
   const auto back = verdict_from_json(to_json(verdict));
   ASSERT_TRUE(back.ok()) << back.error().to_string();
   EXPECT_EQ(back->uncovered, verdict.uncovered);
   EXPECT_EQ(back->provenance, verdict.provenance);
   EXPECT_EQ(back->unchecked, verdict.unchecked);
+  EXPECT_EQ(back->text_bytes, 512);
+  EXPECT_EQ(back->speedups[0].roof, 4.5);
 }
 
 TEST(VerdictJson, OfAnOlderVersionHasNoProvenanceAndCoversAll) {
@@ -77,6 +81,8 @@ TEST(VerdictJson, OfAnOlderVersionHasNoProvenanceAndCoversAll) {
   const auto verdict = verdict_from_json(older);
   ASSERT_TRUE(verdict.ok()) << verdict.error().to_string();
   EXPECT_TRUE(verdict->uncovered.empty());
+  EXPECT_EQ(verdict->text_bytes, 0);
+  EXPECT_EQ(verdict->speedups[0].roof, 0);
   EXPECT_EQ(verdict->provenance, Provenance{});
   older["provenance"] = {{"device_kind", 7}};
   EXPECT_THAT(error_of(older), testing::HasSubstr("verdict.provenance.device_kind"));

@@ -204,5 +204,15 @@ TEST(Tabulate, TakesEachKernelOfTheCatalogueOnce) {
   EXPECT_EQ(failed.ok() ? "" : failed.error().message, "it is no schedule");
 }
 
+TEST(CheckToldByTable, RefusesRewardsThatNeedMoreThanARow) {
+  for (const char* name : {"speedup", "log_speedup", "correct", "dr_kernel_profiled"})
+    EXPECT_TRUE(check_told_by_table(*find_reward(name)).ok()) << name;
+  for (const char* name : {"cuda_l2", "roofline"}) {
+    const auto told = check_told_by_table(*find_reward(name));
+    ASSERT_FALSE(told.ok());
+    EXPECT_NE(told.error().message.find(name), std::string::npos);
+  }
+}
+
 }  // namespace
 }  // namespace lathe::rl

@@ -172,9 +172,14 @@ Verdict passed(double over_naive, double over_library) {
   Verdict verdict;
   verdict.outcome = Outcome::kPass;
   verdict.reason = "ok";
+  verdict.text_bytes = 1000;
+  verdict.evidence.cases = {{.shape = "n=4", .worst_ratio = 0.5}};
   verdict.speedups = {
-      {.baseline = "naive", .shape = "n=4", .ratio = {over_naive, over_naive, over_naive}},
-      {.baseline = "library", .shape = "n=4", .ratio = {over_library, over_library, over_library}}};
+      {.baseline = "naive", .shape = "n=4", .ratio = {over_naive, over_naive, over_naive}, .roof = 3},
+      {.baseline = "library",
+       .shape = "n=4",
+       .ratio = {over_library, over_library, over_library},
+       .roof = 2}};
   return verdict;
 }
 

@@ -51,6 +51,8 @@ TEST(LmRecipe, WhatNoLiveGymMeasuresIsRefusedForKernels) {
     const std::string rest = std::string("[model]\n") + kernels;
     EXPECT_EQ(refusal_of("[rl]\n" + rest + "[filters]\nreject_unlaunched = true\n") != "none", live);
     EXPECT_EQ(refusal_of("[rl]\nreward = \"dr_kernel_profiled\"\n" + rest) != "none", live);
+    for (const std::string reward : {"cuda_l2", "roofline"})
+      EXPECT_EQ(refusal_of("[rl]\nreward = \"" + reward + "\"\n" + rest) == "none", live) << reward;
   }
 }
 
