@@ -74,8 +74,18 @@ TEST_F(StreamsTest, ADashIsStandardOutputForPagesToo) {
       sh("mkdir learned; for step in 1 2; do echo '{\"step\":'$step',\"loss\":'$step'}'; done > "
          "learned/metrics.jsonl; $LATHE report learned --html -");
   EXPECT_EQ(drawn.status.code, 0) << drawn.errors;
-  EXPECT_TRUE(drawn.output.starts_with("<svg")) << drawn.output;
+  EXPECT_TRUE(drawn.output.starts_with("<!DOCTYPE html>")) << drawn.output;
+  EXPECT_NE(drawn.output.find("<svg"), std::string::npos) << "with its curves";
   EXPECT_FALSE(std::filesystem::exists(path("-")));
+}
+
+TEST_F(StreamsTest, ATrainingRunsCurvesAreAPictureOfTheirOwnWhereOneIsAskedFor) {
+  const Completed drawn =
+      sh("mkdir learned; for step in 1 2; do echo '{\"step\":'$step',\"loss\":'$step'}'; done > "
+         "learned/metrics.jsonl; $LATHE report learned --html curves.svg && head -c 4 curves.svg && $LATHE "
+         "report learned");
+  EXPECT_EQ(drawn.status.code, 0) << drawn.errors;
+  EXPECT_EQ(drawn.output, "curves.svg\n<svglearned/report.html\n");
 }
 
 TEST_F(StreamsTest, AFileLimitIsAnError) {
