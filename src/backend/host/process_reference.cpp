@@ -29,6 +29,9 @@ constexpr std::size_t kMostOracles = 8, kFewestOracles = 2, kMostModels = 256;
 constexpr long kPatience = 50'000'000;
 constexpr double kOwnErrors = 8;
 constexpr double kRoundings = 64, kLargestRoundings = 8, kSumRoundings = 8;
+/// Of fp16, bf16 and eight bits, beside those of fp32, in which sums are kept: so many would be
+/// most of a value.
+constexpr double kNarrowRoundings = 4, kLargestNarrowRoundings = 1;
 constexpr double kInputRoundings = 16;
 constexpr double kMostForInputs = 1.0 / 16;  // of the largest element: noise is no result
 constexpr double kLongestSum = 4096;  // beyond, sums that go astray are the module's own errors to show
@@ -86,13 +89,16 @@ void add_tolerance(const BoundTask& task, const ReferenceRoom::Answer& answer, E
     if (std::isfinite(answer.usual[i]))
       own_error = std::max(own_error, std::fabs(answer.usual[i] - exact[i]));
   }
-  const double u = type.unit_roundoff;
+  const double u = type.unit_roundoff, u_inside = std::min(u, info(DType::kF32).unit_roundoff);
+  const bool is_narrow = u > u_inside;
   const double roundings =
       kRoundings + kSumRoundings * std::sqrt(std::min(longest_extent(task), kLongestSum));
+  const double of_element = roundings * u_inside + (is_narrow ? kNarrowRoundings * u : 0);
+  const double of_largest = kLargestRoundings * u_inside + (is_narrow ? kLargestNarrowRoundings * u : 0);
   const double most_for_inputs = expected.dtype == DType::kF64 ? 0 : kMostForInputs * largest;
   for (std::size_t i = 0; i < exact.size(); ++i)
     expected.value.err.push_back(task.spec->tolerance *
-                                 (roundings * u * std::fabs(exact[i]) + kLargestRoundings * u * largest +
+                                 (of_element * std::fabs(exact[i]) + of_largest * largest +
                                   kOwnErrors * own_error + 2 * u * type.smallest_normal +
                                   std::min(kInputRoundings * answer.change[i], most_for_inputs)));
 }

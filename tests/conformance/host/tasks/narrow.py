@@ -1,0 +1,17 @@
+import torch
+
+
+class Model(torch.nn.Module):
+    def forward(self, x):
+        return torch.softmax(x, dim=1)
+
+
+rows, cols = 64, 256
+
+
+def get_init_inputs():
+    return []
+
+
+def get_inputs():
+    return [torch.randn(rows, cols).bfloat16()]
