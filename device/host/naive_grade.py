@@ -19,7 +19,13 @@ import triton_support  # noqa: E402
 
 WARM_UPS = 3
 CALLS = 20
-DTYPES = {"fp64": torch.float64, "fp32": torch.float32, "int32": torch.int32, "int64": torch.int64}
+DTYPES = {
+    "fp64": torch.float64,
+    "fp32": torch.float32,
+    "bf16": torch.bfloat16,
+    "int32": torch.int32,
+    "int64": torch.int64,
+}
 
 
 def make(namespace, entry, device):
