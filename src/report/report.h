@@ -33,7 +33,8 @@ struct ReportExtras {
 Result<std::string> render_report(const RunRecord& run, const std::vector<Experience>& experiences,
                                   const ReportExtras& extras);
 
-/// For how long the device verified, timed and profiled a run's candidates. What preparing the
+/// For how long the device verified, timed and profiled a run's candidates, those side by side
+/// counted each. What preparing the
 /// task, compiling and waiting took is not in it, nor what a model wrote.
 double device_seconds(const std::vector<Experience>& experiences);
 
