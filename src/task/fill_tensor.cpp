@@ -215,27 +215,40 @@ PartOfRow part_of_row(std::size_t length, std::uint64_t draw) {
   return {begin, begin + part};
 }
 
-/// Half of the rows of large magnitude, a quarter of equal values, at times in a part of the row
-/// alone, and a quarter whose mean is far above the spread.
+/// Half of the rows of large magnitude, of which half have their largest value of one sign at an
+/// end, a quarter of equal values, at times in a part of the row alone, and a quarter whose mean is
+/// far above the spread.
 void fill_large(const Request& request, HostTensor& out) {
   struct Row {
     RowScale scale;
-    PartOfRow part;  ///< beside it, values are ordinary
+    PartOfRow part;         ///< beside it, values are ordinary
+    std::size_t extreme;    ///< the column of the largest; none if beyond the row
+    double deviations = 0;  ///< of that one from the mean
   };
   const Generator& gen = request.decl.generator;
+  const double most = is_wide(request) ? 2 : 4;
   const Rows rows = rows_of(request.shape, kMinRow);
   write_rows(
       request, out, rows,
       [&](std::size_t row) {
         const double magnitude = large_magnitude(request, 2 * row);
         const std::uint64_t draw = request.row_random.bits(2 * row + 1), kind = draw & 3;
-        if (kind < 2) return Row{{gen.mean, magnitude}, {0, rows.length}};
+        if (kind < 2) {
+          const std::array<std::size_t, 4> places = {0, rows.length - 1, rows.length, rows.length};
+          return Row{{gen.mean, magnitude},
+                     {0, rows.length},
+                     places[(draw >> 2) & 3],
+                     (draw & 16) != 0 ? most : -most};
+        }
         const double shift = gen.mean + magnitude * request.row_random.sign(2 * row + 1);
-        if (kind == 3) return Row{{shift, spread_around(request, magnitude)}, {0, rows.length}};
+        if (kind == 3) return Row{{shift, spread_around(request, magnitude)}, {0, rows.length}, rows.length};
         const bool in_part = (draw & 4) != 0;
-        return Row{{shift, 0}, in_part ? part_of_row(rows.length, draw >> 3) : PartOfRow{0, rows.length}};
+        return Row{{shift, 0},
+                   in_part ? part_of_row(rows.length, draw >> 3) : PartOfRow{0, rows.length},
+                   rows.length};
       },
       [&](const Row& row, std::size_t i, std::size_t, std::size_t column) {
+        if (column == row.extreme) return row.scale.shift + row.deviations * row.scale.scale;
         const RowScale scale = row.part.holds(column) ? row.scale : RowScale{gen.mean, gen.scale};
         return scale.shift + scale.scale * request.random.normal(i);
       });
@@ -257,8 +270,9 @@ void fill_offset(const Request& request, HostTensor& out) {
       });
 }
 
-/// One row in eight has one large value of each sign, one a mean far above the spread, and one such
-/// a mean in a part: who looks at a few values of each row misses the first, and at a few rows all.
+/// One row in eight has one large value of each sign, two times in three one of them at an end of
+/// the row, one a mean far above the spread, and one such a mean in a part: who looks at a few
+/// values of each row misses the first, and at a few rows all.
 void fill_mixed(const Request& request, HostTensor& out) {
   struct Row {
     RowScale ordinary;
@@ -278,7 +292,13 @@ void fill_mixed(const Request& request, HostTensor& out) {
         const double shift = gen.mean + gen.scale * (request.row_random.uniform(4 * row + 1) - 0.5);
         const std::uint64_t draw = request.row_random.bits(4 * row + 2), kind = draw & 7;
         const double magnitude = large_magnitude(request, 4 * row + 3);
-        Row made{{shift, scale}, 0, (draw >> 8) % step, ((draw >> 8) + step / 2) % step};
+        const std::uint64_t where = (draw >> 32) % 3;
+        std::size_t up = (draw >> 8) % step;
+        if (where == 0) up = 0;
+        if (where == 1) up = (rows.length - 1) % step;
+        std::size_t down = (up + step / 2) % step;
+        if ((draw >> 63) != 0) std::swap(up, down);
+        Row made{{shift, scale}, 0, up, down};
         if (row == certain)
           made.spike = (0.5 + 0.5 * request.row_random.uniform(4 * row + 3)) * reach_of(request) * gen.scale;
         else if (kind == 0)

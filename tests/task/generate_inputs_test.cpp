@@ -4,6 +4,7 @@
 #include <array>
 #include <chrono>
 #include <cmath>
+#include <map>
 #include <set>
 
 #include "base/statistics.h"
@@ -178,6 +179,32 @@ TEST(GenerateInputs, MixedOnesHaveALargeValueOfEachSignInAFewRows) {
     EXPECT_GT(std::ranges::max(positive), 8);
     EXPECT_GT(std::ranges::count_if(positive, [](double x) { return x > 0.04 && x < 4; }),
               std::ssize(positive) / 2);
+  }
+}
+
+TEST(GenerateInputs, TheLargestOfARowIsAtAnEndMoreOftenThanChanceHasIt) {
+  const TaskSpec spec = task_of(kKindsTask);
+  const BoundTask task = bind_first(spec);
+  for (const Distribution distribution : {Distribution::kLarge, Distribution::kMixed}) {
+    std::map<std::pair<std::size_t, bool>, int> rows;  // by column, and whether it is the largest
+    int all = 0;
+    for (std::uint64_t seed = 0; seed < 40; ++seed) {
+      const std::vector<double> values =
+          generate_inputs(task, distribution, Seed::from_number(seed))[0].decode();
+      for (std::size_t row = 0; row < 64; ++row) {
+        const auto own = std::span(values).subspan(row * 64, 64);
+        const auto [low, high] = std::ranges::minmax_element(own);
+        if (*high - *low < 100) continue;
+        ++all;
+        ++rows[{static_cast<std::size_t>(high - own.begin()), true}];
+        ++rows[{static_cast<std::size_t>(low - own.begin()), false}];
+      }
+    }
+    for (const std::size_t end : {std::size_t{0}, std::size_t{63}})
+      for (const bool largest : {true, false})
+        EXPECT_GT((20 * rows[{end, largest}]), all)
+            << name(distribution) << " at " << end << ": chance has 1 of 64";
+    EXPECT_LT((10 * rows[{20, true}]), all) << "and else anywhere";
   }
 }
 
