@@ -34,18 +34,19 @@ Status write_page(const std::string& path, const std::string& text, bool tells_p
 Result<int> report_training(const ReportOptions& options) {
   LATHE_TRY(const std::string metrics, read_file(options.run + "/metrics.jsonl"));
   const std::string path = options.html.empty() ? options.run + "/report.html" : options.html;
-  std::string text;
-  if (path.ends_with(".svg")) {
-    LATHE_TRY(text, training_chart(metrics, options.run));
-  } else {
-    std::string samples;
-    std::error_code code;
-    if (const std::string file = options.run + "/samples.jsonl"; std::filesystem::exists(file, code)) {
-      LATHE_TRY(samples, read_file(file));
-    }
-    LATHE_TRY(text, training_page({options.run, metrics, samples}));
+  const bool curves_alone = path.ends_with(".svg");
+  std::string samples;
+  std::error_code code;
+  const std::string file = options.run + "/samples.jsonl";
+  if (!curves_alone && std::filesystem::exists(file, code)) {
+    LATHE_TRY(samples, read_file(file));
   }
-  LATHE_CHECK_OK(write_page(path, text, true));
+  const auto text =
+      curves_alone ? training_chart(metrics, options.run) : training_page({options.run, metrics, samples});
+  if (!text.ok())
+    return invalid(options.run + "/metrics.jsonl: " + text.error().message,
+                   "lathe train writes a line for each step that it has done");
+  LATHE_CHECK_OK(write_page(path, *text, true));
   return static_cast<int>(kSuccess);
 }
 
@@ -75,10 +76,10 @@ void add_report(CLI::App& app, Run& run) {
   verb->add_option("RUN", options->run,
                    "A run's id, the start of it, or 'last'; or the folder of a training run")
       ->required();
-  verb->add_option("--html", options->html,
-                   "The page's file; - is standard output (default: RUN.html, or report.html in the training "
-                   "run's folder, "
-                   "of which FILE.svg gets the curves alone)");
+  verb->add_option(
+      "--html", options->html,
+      "The page's file; - is standard output (default: RUN.html; of a training run report.html in its "
+      "folder, and a FILE.svg gets its curves alone)");
   add_json(*verb, options->common, "the run's document");
   add_store(*verb, options->common);
   verb->callback([options, &run] {

@@ -9,6 +9,7 @@
 #include <span>
 #include <vector>
 
+#include "report/step_lines.h"
 #include "report/svg.h"
 
 namespace lathe {
@@ -62,18 +63,14 @@ double sum_of(const nlohmann::json& counts) {
 
 Curves curves_of(std::string_view metrics) {
   Curves curves;
-  while (!metrics.empty()) {
-    const std::string_view line = metrics.substr(0, metrics.find('\n'));
-    metrics.remove_prefix(std::min(metrics.size(), line.size() + 1));
-    const auto object = nlohmann::json::parse(line, nullptr, false);
-    if (!object.is_object() || !object.contains("step") || !object["step"].is_number()) continue;
+  each_step_line(metrics, [&](const nlohmann::json& object) {
     const double step = object["step"].get<double>();
     for (const auto& [field, value] : object.items()) {
       if (value.is_number() && std::isfinite(value.get<double>()))
         curves[field].emplace_back(step, value.get<double>());
       if (value.is_object()) curves[field].emplace_back(step, sum_of(value));
     }
-  }
+  });
   return curves;
 }
 

@@ -14,6 +14,7 @@
 #include "record/verdict.h"
 #include "report/html.h"
 #include "report/page_parts.h"
+#include "report/step_lines.h"
 #include "report/svg.h"
 #include "report/training_chart.h"
 
@@ -29,16 +30,6 @@ constexpr double kMixWidth = 860, kMixHeight = 220, kMixLeft = 44, kMixRight = 8
 /// From the bottom of a bar to its top; a colour of the style sheet each (mix-0, ...).
 constexpr std::array kMix = {Outcome::kPass,  Outcome::kSuspect,  Outcome::kWrong,   Outcome::kBuildFailed,
                              Outcome::kCrash, Outcome::kTampered, Outcome::kTimeout, Outcome::kInfra};
-
-template <class Visit>
-void each_line(std::string_view lines, const Visit& visit) {
-  while (!lines.empty()) {
-    const std::string_view line = lines.substr(0, lines.find('\n'));
-    lines.remove_prefix(std::min(lines.size(), line.size() + 1));
-    const json object = json::parse(line, nullptr, false);
-    if (object.is_object() && object.contains("step") && object["step"].is_number()) visit(object);
-  }
-}
 
 std::optional<double> number_of(const json& line, const char* field) {
   const auto found = line.find(field);
@@ -223,20 +214,17 @@ std::string answer_text(const json& sample) {
 }
 
 /// Of some steps, from the first to the last, the best answer and then one of each other verdict.
-std::string answers_to_read(std::string_view samples) {
-  std::set<double> steps;
-  each_line(samples, [&](const json& line) { steps.insert(*number_of(line, "step")); });
-  if (steps.empty()) return "<p class=\"empty\">The run kept no answers.</p>\n";
-  const std::vector<double> all(steps.begin(), steps.end());
-  const std::size_t shown = std::min(all.size(), kShownSteps);
-  std::set<double> chosen;
-  for (std::size_t i = 0; i < shown; ++i)
-    chosen.insert(all[shown == 1 ? all.size() - 1 : i * (all.size() - 1) / (shown - 1)]);
-
+std::string answers_to_read(const std::vector<json>& steps, std::string_view samples) {
+  const std::size_t shown = std::min(steps.size(), kShownSteps);
   std::map<double, std::vector<json>> answers;
-  each_line(samples, [&](const json& line) {
-    if (const double step = *number_of(line, "step"); chosen.contains(step)) answers[step].push_back(line);
+  for (std::size_t i = 0; i < shown; ++i)
+    answers[*number_of(steps[shown == 1 ? 0 : i * (steps.size() - 1) / (shown - 1)], "step")];
+  each_step_line(samples, [&](const json& line) {
+    if (const auto found = answers.find(*number_of(line, "step")); found != answers.end())
+      found->second.push_back(line);
   });
+  std::erase_if(answers, [](const auto& step) { return step.second.empty(); });
+  if (answers.empty()) return "<p class=\"empty\">The run kept no answers.</p>\n";
   std::string body;
   for (auto& [step, lines] : answers) {
     const auto rank = [](const json& line) {
@@ -258,7 +246,7 @@ std::string answers_to_read(std::string_view samples) {
 Result<std::string> training_page(const TrainingRun& run) {
   LATHE_TRY(const std::string curves, training_chart(run.metrics, run.title, ChartPlace::kPage));
   std::vector<json> steps;
-  each_line(run.metrics, [&](const json& line) { steps.push_back(line); });
+  each_step_line(run.metrics, [&](const json& line) { steps.push_back(line); });
   const bool reinforced = steps.front().contains("reward");
   std::string body =
       header_text(run.title, reinforced ? "reinforcement learning" : "supervised training") + "<main>\n";
@@ -268,7 +256,7 @@ Result<std::string> training_page(const TrainingRun& run) {
     body += section("Verdicts by step", verdict_mix(steps)) +
             section("Attempts to deceive the gym", attempts_table(steps)) +
             section("Where the seconds went", phases_table(steps)) +
-            section("Answers to read", answers_to_read(run.samples));
+            section("Answers to read", answers_to_read(steps, run.samples));
   return page_text(run.title, body + "</main>\n");
 }
 

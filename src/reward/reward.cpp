@@ -7,6 +7,8 @@
 #include <set>
 #include <string>
 
+#include "base/named.h"
+
 namespace lathe {
 namespace {
 
@@ -122,13 +124,6 @@ double speedup_low(const Verdict& verdict, std::string_view peer) {
 
 std::span<const Reward> rewards() { return kRewards; }
 
-Result<Reward> find_reward(std::string_view name) {
-  std::string known;
-  for (const Reward& reward : kRewards) {
-    if (reward.name == name) return reward;
-    known += (known.empty() ? "" : ", ") + std::string(reward.name);
-  }
-  return invalid("unknown reward '" + std::string(name) + "'", "one of: " + known);
-}
+Result<Reward> find_reward(std::string_view name) { return find_named(kRewards, name, "reward"); }
 
 }  // namespace lathe

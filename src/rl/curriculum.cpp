@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "base/named.h"
 #include "record/json_integer.h"
 #include "task/op.h"
 
@@ -107,12 +108,7 @@ TaskKind kind_of(std::string_view composition) {
 std::span<const Curriculum> curricula() { return kCurricula; }
 
 Result<Curriculum> find_curriculum(std::string_view name) {
-  std::string known;
-  for (const Curriculum& curriculum : kCurricula) {
-    if (curriculum.name == name) return curriculum;
-    known += (known.empty() ? "" : ", ") + std::string(curriculum.name);
-  }
-  return invalid("unknown curriculum '" + std::string(name) + "'", "one of: " + known);
+  return find_named(kCurricula, name, "curriculum");
 }
 
 std::vector<CurriculumTask> draw_by_weight(std::span<const CurriculumTask> tasks,

@@ -7,6 +7,8 @@
 #include <string>
 #include <utility>
 
+#include "base/named.h"
+
 namespace lathe::rl {
 namespace {
 
@@ -149,13 +151,6 @@ std::vector<std::optional<double>> returns(std::span<const Turn> turns, double g
 
 std::span<const Estimator> estimators() { return kEstimators; }
 
-Result<Estimator> find_estimator(std::string_view name) {
-  std::string known;
-  for (const Estimator& estimator : kEstimators) {
-    if (estimator.name == name) return estimator;
-    known += (known.empty() ? "" : ", ") + std::string(estimator.name);
-  }
-  return invalid("unknown estimator '" + std::string(name) + "'", "one of: " + known);
-}
+Result<Estimator> find_estimator(std::string_view name) { return find_named(kEstimators, name, "estimator"); }
 
 }  // namespace lathe::rl
