@@ -11,7 +11,7 @@
 namespace lathe {
 namespace {
 
-constexpr int kTriesPerShape = 400, kTriesToFit = 8;
+constexpr int kTriesPerShape = 400, kTriesToFit = 8, kTriesUnlikeScored = 40;
 constexpr std::size_t kMostBeside = 2;
 constexpr double kSquares = 0.15, kStretched = 0.6;  // of the awkward shapes
 constexpr double kBalanced = 0.35;                   // of the large ones; the others are stretched
@@ -301,6 +301,20 @@ Dims draw_aligned(const TaskSpec& spec, Rng& rng, const std::string& favoured, c
   });
 }
 
+double volume(const Dims& dims) {
+  double product = 1;
+  for (const auto& [name, extent] : dims) product *= static_cast<double>(extent);
+  return product;
+}
+
+/// By what a kernel could take it for a scored one: an extent, or the number of elements.
+bool resembles_scored(const TaskSpec& spec, const Dims& dims) {
+  return std::ranges::any_of(spec.shapes, [&](const NamedShape& shape) {
+    return volume(shape.dims) == volume(dims) ||
+           std::ranges::any_of(dims, [&](const auto& dim) { return shape.dims.at(dim.first) == dim.second; });
+  });
+}
+
 Dims draw_high(const TaskSpec& spec, Rng& rng) {
   Dims dims;
   for (const std::string& name : spec.dim_names) dims[name] = draw_high(rng, spec.dim_ranges.at(name));
@@ -324,8 +338,10 @@ std::vector<Dims> draw_hidden_shapes(const TaskSpec& spec, const Seed& seed, int
       const bool desperate = tries >= kTriesPerShape / 4;
       Style style = kAwkward[rng.below(kAwkward.size())];
       if (desperate) style = rng.chance(0.5) ? Style::kAligned : Style::kAny;
-      const Dims dims = i % 3 == 1 && !desperate ? draw_aligned(spec, rng, favoured, limits)
-                                                 : draw_awkward(spec, rng, style, favoured, limits);
+      const bool aligned = i % 3 == 1 && !desperate;
+      const Dims dims = aligned ? draw_aligned(spec, rng, favoured, limits)
+                                : draw_awkward(spec, rng, style, favoured, limits);
+      if (aligned && tries < kTriesUnlikeScored && resembles_scored(spec, dims)) continue;
       if (!is_within(spec, dims, limits) || !seen.insert(dims).second) continue;
       shapes.push_back(dims);
       break;
@@ -355,7 +371,7 @@ std::optional<Dims> draw_large_shape(const TaskSpec& spec, const Seed& seed, con
 SizeLimits hidden_limits(double max_flops) { return {max_flops, kMaxHiddenElements}; }
 
 std::vector<Dims> draw_shapes_beside(const TaskSpec& spec, const Seed& seed, const SizeLimits& limits) {
-  constexpr std::array kRagged = {Style::kTileEdge, Style::kPrime, Style::kOdd, Style::kTiny};
+  constexpr std::array kStyles = {Style::kTileEdge, Style::kPrime, Style::kOdd, Style::kTiny, Style::kAligned};
   std::vector<Dims> shapes;
   if (spec.fixed || spec.dim_names.size() < 2 || spec.shapes.empty()) return shapes;
   Rng rng(seed.derive("shapes beside"));
@@ -367,7 +383,7 @@ std::vector<Dims> draw_shapes_beside(const TaskSpec& spec, const Seed& seed, con
       const std::int64_t scored = dims.at(name);
       // Drawn again from half of the range where it is too long, so that it is not always short.
       for (DimRange range = spec.dim_ranges.at(name); range.high > range.low; range.high /= 2) {
-        dims[name] = draw_extent(rng, range, kRagged[rng.below(kRagged.size())]);
+        dims[name] = draw_extent(rng, range, kStyles[rng.below(kStyles.size())]);
         if (dims[name] != scored && is_within(spec, dims, limits)) return dims;
       }
     }

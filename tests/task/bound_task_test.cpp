@@ -241,6 +241,25 @@ TEST(HiddenShapes, OneOfThreeHasExtentsThatAreAllMultiplesOf64) {
   EXPECT_GT(of_128, 10);
 }
 
+/// A kernel that is wrong at multiples of 64 but for a scored shape, which it knows by an extent or
+/// by the number of elements alone, is wrong here.
+TEST(HiddenShapes, TheAlignedOneResemblesNoScoredShape) {
+  const TaskSpec spec = task_of(R"toml(
+name = "rows"
+dims = { rows = [1, 2048], cols = [1, 1500] }
+tensor = [{ name = "x", shape = ["rows", "cols"] }]
+graph = "y = softmax(x)"
+shape = [{ name = "main", rows = 256, cols = 1024 }]
+)toml");
+  for (std::uint64_t seed = 0; seed < 400; ++seed) {
+    const std::vector<Dims> shapes = draw_hidden_shapes(spec, Seed::from_number(seed), 3, 2e7);
+    ASSERT_EQ(shapes.size(), 3U);
+    const std::int64_t rows = shapes[1].at("rows"), cols = shapes[1].at("cols");
+    EXPECT_TRUE(all_multiples_of(shapes[1], 64)) << seed;
+    EXPECT_TRUE(rows != 256 && cols != 1024 && rows * cols != 256 * 1024) << rows << " x " << cols;
+  }
+}
+
 bool is_prime(std::int64_t n) {
   if (n < 2) return false;
   for (std::int64_t d = 2; d * d <= n; ++d)
