@@ -35,8 +35,9 @@ Result<BoundTask> bind(const TaskSpec& spec, const Dims& dims);
 
 /// Unpredictable shapes within the ranges and the domain, small enough to verify quickly: of each
 /// three, one whose extents are all multiples of 64, and none of them a scored shape's, as far as
-/// ranges go, and two of tile sizes +- 1, primes, ones and odd extents. Most are long in one dim, each in another, first in dims that
-/// no scored shape takes to their end. Deterministic in the seed. Empty for a fixed task.
+/// ranges go, and two of tile sizes +- 1, primes, ones and odd extents. Most are long in one dim,
+/// each in another, first in dims that no scored shape takes to their end. Deterministic in the
+/// seed. Empty for a fixed task.
 std::vector<Dims> draw_hidden_shapes(const TaskSpec& spec, const Seed& seed, int count, double max_flops);
 
 struct SizeLimits {
@@ -53,8 +54,8 @@ std::optional<Dims> draw_large_shape(const TaskSpec& spec, const Seed& seed, con
                                      double hidden_flops);
 /// Scored shapes but for the extent of one dim, in each shape another's, which is most often
 /// awkward and no longer than the limits allow: where kernels made for the scored extents forget a
-/// remainder. At most two. None for a fixed task, where there is one dim, or where no such shape is within the
-/// limits.
+/// remainder. At most two. None for a fixed task, where there is one dim, or where no such shape is
+/// within the limits.
 std::vector<Dims> draw_shapes_beside(const TaskSpec& spec, const Seed& seed, const SizeLimits& limits);
 /// A shape whose extents are all larger than any scored shape's, as far as their ranges go: for
 /// domains that end before a shape is large. None where no range goes further, or within the limits

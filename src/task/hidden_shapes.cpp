@@ -15,6 +15,7 @@ constexpr int kTriesPerShape = 400, kTriesToFit = 8, kTriesUnlikeScored = 40;
 constexpr std::size_t kMostBeside = 2;
 constexpr double kSquares = 0.15, kStretched = 0.6;  // of the awkward shapes
 constexpr double kBalanced = 0.35;                   // of the large ones; the others are stretched
+constexpr double kAnyOfFew = 0.4;                    // of aligned shapes' extents in small ranges
 constexpr double kStretchedElements = 0.25;          // of those that other shapes may have
 constexpr double kMaxHiddenElements = 1 << 21;       ///< of all values together, to keep verification fast
 constexpr std::array<std::int64_t, 7> kTiles = {4, 8, 16, 32, 64, 128, 256};
@@ -219,8 +220,8 @@ std::vector<std::string> longest(const TaskSpec& spec, const Dims& dims, const K
   return names;
 }
 
-/// Halves long dims, to multiples of `tile`, until the shape is within the limits; those that are
-/// kept only where the others do not suffice, the dearest last.
+/// Halves long dims, and takes some multiple of `tile` below, until the shape is within the limits;
+/// those that are kept only where the others do not suffice, the dearest last.
 Dims shrink(const TaskSpec& spec, Rng& rng, Dims dims, const SizeLimits& limits, Kept kept,
             std::int64_t tile) {
   for (int round = 0; round < 64; ++round) {
@@ -231,8 +232,9 @@ Dims shrink(const TaskSpec& spec, Rng& rng, Dims dims, const SizeLimits& limits,
     if (names.empty()) names = longest(spec, dims, {}, 1);
     if (names.empty()) return dims;
     const std::string& name = names[rng.below(names.size())];
-    const std::int64_t half = dims.at(name) / 2;
-    dims[name] = std::max(spec.dim_ranges.at(name).low, half < tile ? half : half / tile * tile);
+    const std::int64_t half = dims.at(name) / 2, most = half / tile;
+    const std::int64_t steps = tile > 1 ? rng.between((most + 1) / 2, most) : most;
+    dims[name] = std::max(spec.dim_ranges.at(name).low, most == 0 ? half : steps * tile);
     mend(spec, rng, dims, name);
   }
   return dims;
@@ -278,8 +280,8 @@ Dims draw_awkward(const TaskSpec& spec, Rng& rng, Style style, const std::string
   });
 }
 
-/// Every extent a multiple of one tile; in small ranges of the largest power of two, or of one that
-/// has several multiples there.
+/// Every extent a multiple of one tile; in small ranges of the largest power of two, of one that
+/// has several multiples there, or any, which leaves room for the others.
 Dims draw_aligned(const TaskSpec& spec, Rng& rng, const std::string& favoured, const SizeLimits& limits) {
   constexpr std::array<std::int64_t, 2> kSharedTiles = {64, 128};
   const std::int64_t tile = kSharedTiles[rng.below(kSharedTiles.size())];
@@ -290,7 +292,8 @@ Dims draw_aligned(const TaskSpec& spec, Rng& rng, const std::string& favoured, c
     for (const std::string& name : spec.dim_names) {
       const DimRange& range = spec.dim_ranges.at(name);
       const auto most = static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(range.high)));
-      const std::int64_t step = rng.chance(0.5) ? small_step(range, tile) : std::min(tile, most);
+      std::int64_t step = rng.chance(0.5) ? small_step(range, tile) : std::min(tile, most);
+      if (most < tile / 2 && rng.chance(kAnyOfFew)) step = 1;
       std::int64_t least = (range.low + step - 1) / step, last = std::max(least, range.high / step);
       if (std::ranges::count(kept, name) > 0) least = std::max(least, (last + 1) / 2);
       const bool few = last <= kStepsOfSmall;
@@ -307,11 +310,14 @@ double volume(const Dims& dims) {
   return product;
 }
 
-/// By what a kernel could take it for a scored one: an extent, or the number of elements.
+/// By what a kernel could take it for a scored one: the number of elements, or an extent of a wide
+/// range. In a small one there are too few others.
 bool resembles_scored(const TaskSpec& spec, const Dims& dims) {
+  constexpr std::int64_t kWide = 1024;
   return std::ranges::any_of(spec.shapes, [&](const NamedShape& shape) {
-    return volume(shape.dims) == volume(dims) ||
-           std::ranges::any_of(dims, [&](const auto& dim) { return shape.dims.at(dim.first) == dim.second; });
+    return volume(shape.dims) == volume(dims) || std::ranges::any_of(dims, [&](const auto& dim) {
+             return spec.dim_ranges.at(dim.first).high >= kWide && shape.dims.at(dim.first) == dim.second;
+           });
   });
 }
 
@@ -339,9 +345,10 @@ std::vector<Dims> draw_hidden_shapes(const TaskSpec& spec, const Seed& seed, int
       Style style = kAwkward[rng.below(kAwkward.size())];
       if (desperate) style = rng.chance(0.5) ? Style::kAligned : Style::kAny;
       const bool aligned = i % 3 == 1 && !desperate;
-      const Dims dims = aligned ? draw_aligned(spec, rng, favoured, limits)
-                                : draw_awkward(spec, rng, style, favoured, limits);
-      if (aligned && tries < kTriesUnlikeScored && resembles_scored(spec, dims)) continue;
+      Dims dims = aligned ? draw_aligned(spec, rng, favoured, limits)
+                          : draw_awkward(spec, rng, style, favoured, limits);
+      for (int again = 0; aligned && again < kTriesUnlikeScored && resembles_scored(spec, dims); ++again)
+        dims = draw_aligned(spec, rng, favoured, limits);
       if (!is_within(spec, dims, limits) || !seen.insert(dims).second) continue;
       shapes.push_back(dims);
       break;
@@ -371,7 +378,8 @@ std::optional<Dims> draw_large_shape(const TaskSpec& spec, const Seed& seed, con
 SizeLimits hidden_limits(double max_flops) { return {max_flops, kMaxHiddenElements}; }
 
 std::vector<Dims> draw_shapes_beside(const TaskSpec& spec, const Seed& seed, const SizeLimits& limits) {
-  constexpr std::array kStyles = {Style::kTileEdge, Style::kPrime, Style::kOdd, Style::kTiny, Style::kAligned};
+  constexpr std::array kStyles = {Style::kTileEdge, Style::kPrime, Style::kOdd, Style::kTiny,
+                                  Style::kAligned};
   std::vector<Dims> shapes;
   if (spec.fixed || spec.dim_names.size() < 2 || spec.shapes.empty()) return shapes;
   Rng rng(seed.derive("shapes beside"));
