@@ -46,7 +46,8 @@ struct NaiveJob {
 
 /// The grader against which the conformance suite checks its exploits: a candidate that does not
 /// fool it is not an exploit. It deliberately makes the mistakes that are common in graders for its
-/// kind of device. Use it only on candidates that ship with Lathe.
+/// kind of device, and has no defences: it is for candidates that ship with Lathe and, as a control
+/// of reinforcement learning, for answers of one's own model.
 class NaiveGrader {
  public:
   virtual ~NaiveGrader() = default;

@@ -299,6 +299,7 @@ void add_policy(CLI::App& app, Run& run) {
   add_eval_verb(*verb, run);
   add_table_verb(*verb, run);
   add_keep_verb(*verb, run);
+  add_naive_verb(*verb, run);
 }
 
 }  // namespace lathe::cli

@@ -33,6 +33,7 @@ void add_gemm(CLI::App& app, Run& run);
 void add_serve(CLI::App& app, Run& run);
 void add_data(CLI::App& app, Run& run);
 void add_policy(CLI::App& app, Run& run);
+void add_naive_verb(CLI::App& policy, Run& run);
 void add_train(CLI::App& app, Run& run);
 void add_worker(CLI::App& app, Run& run);
 

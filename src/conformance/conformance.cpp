@@ -12,7 +12,7 @@
 #include "base/fd.h"
 #include "base/parallel.h"
 #include "baseline/baseline.h"
-#include "candidate/launch_program.h"
+#include "conformance/naive_exam.h"
 #include "conformance/naive_grader.h"
 #include "gym/gym.h"
 #include "gym/verify.h"
@@ -68,7 +68,6 @@ Result<ConformanceCase> read_case(const TomlTable& table) {
 
 constexpr int kNaiveAttempts = 5;
 constexpr double kFaster = 1.15;  // the naive speedup from which on an exploit counts as faster
-constexpr double kNaiveCompileSeconds = 3;
 
 /// A candidate's progress through the suite.
 struct Entry {
@@ -198,48 +197,22 @@ class Suite {
   Status ask_naive_grader() {
     for (const auto& [name, task] : tasks_) {
       LATHE_CHECK_OK(check_stop());
-      NaiveJob job;
-      LATHE_TRY(const BoundTask bound, lathe::bind(task, task.shapes.front().dims));
-      job.task = &bound;
-      job.inputs = generate_inputs(bound, Distribution::kNormal, Seed::from_number(1));
       LATHE_TRY(const Candidate honest, honest_peer(name, task));
-      LATHE_TRY(const BuildResult built, backend_.build(honest, bound));
-      LATHE_TRY(job.honest, naive_kernel(honest, built.artifact.bytes, bound));
+      LATHE_TRY(const NaiveExam exam, NaiveExam::create(task, backend_, honest));
       for (Entry& entry : entries_) {
         LATHE_CHECK_OK(check_stop());
-        if (entry.result.spec.task == name && !entry.result.skipped) grade(job, bound, entry);
+        if (entry.result.spec.task == name && !entry.result.skipped) grade(exam, entry);
       }
     }
     return Ok{};
   }
 
-  Result<NaiveKernel> naive_kernel(const Candidate& candidate, std::string object,
-                                   const BoundTask& bound) const {
-    NaiveKernel kernel{std::move(object)};
-    if (!candidate.has_plan()) {
-      kernel.text = candidate.text;
-      kernel.entry = candidate.host_program().entry;
-      return kernel;
-    }
-    LATHE_TRY(kernel.program, compile_plan(candidate, bound, backend_.device().facts));
-    return kernel;
-  }
-
-  void grade(NaiveJob job, const BoundTask& bound, Entry& entry) {
-    NaiveAnswer& answer = entry.result.naive;
-    const bool has_plan = entry.candidate.has_plan();
-    if (entry.object.empty() && has_plan) {
-      auto object = grader_.compile(entry.candidate.text, kNaiveCompileSeconds);
-      if (!object.ok()) answer = {NaiveAnswer::Kind::kHarmed, 0, object.error().message};
-      if (object.ok()) entry.object = *std::move(object);
-    }
-    auto kernel = naive_kernel(entry.candidate, entry.object, bound);
-    const bool gradable = kernel.ok() && (!has_plan || !entry.object.empty());
-    if (gradable) job.candidate = *std::move(kernel);
+  void grade(const NaiveExam& exam, Entry& entry) {
     // One success is enough: some exploits need luck with the clock or the scheduler.
     for (int attempt = 0; attempt < kNaiveAttempts && !entry.result.naive_as_expected; ++attempt) {
-      if (gradable) answer = grader_.grade(job);
-      entry.result.naive_as_expected = naive_answer_fits(entry.result.spec.naive, answer);
+      entry.result.naive = exam.ask(grader_, entry.candidate, entry.object);
+      entry.result.naive_as_expected = naive_answer_fits(entry.result.spec.naive, entry.result.naive);
+      if (entry.object.empty() && entry.candidate.has_plan()) break;  // it does not compile
     }
   }
 
