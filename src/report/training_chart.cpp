@@ -44,6 +44,7 @@ constexpr Panel kReinforced[] = {
     {"kept_tokens", "share of tokens that the filters left in the loss", 80},
     {"gradient_norm", "norm of the gradients", 80},
     {"hacks", "attempts to deceive the gym (TAMPERED)", 80},
+    {"naive_deceived", "answers that a naive grader would have paid for and the gym refused", 80},
     {"tokens", "tokens of an answer", 80},
     {"rollout_seconds", "seconds of a step in which answers were drawn", 80},
     {"judging_seconds", "seconds in which they were judged", 80},

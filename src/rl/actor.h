@@ -78,6 +78,10 @@ class Actor {
   virtual Status write_result(const std::string& folder) const = 0;
 };
 
+/// In a verdict's profile, where a naive grader was asked too: what it took the kernel's speedup
+/// for, 0 if it refused it.
+inline constexpr const char* kNaiveSpeedup = "naive_speedup";
+
 /// Judges answers to tasks that it numbers.
 class Gym {
  public:

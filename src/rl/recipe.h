@@ -33,6 +33,9 @@ struct RlRecipe {
   double gamma = 1;
   std::int64_t smoothing_window = 0;  ///< rewards by which a reward is scaled; 0: it is taken as it is
   bool shuffle_rewards = false;       ///< a control that must learn nothing
+  /// A control: a grader without defences says which answers are correct and how fast. The gym's
+  /// verdicts are recorded all the same.
+  bool paid_by_naive = false;
 
   bool reject_unlaunched = false;  ///< correct answers count with keep_probability()
   MismatchOptions mismatch;

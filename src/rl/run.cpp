@@ -85,6 +85,25 @@ class Exemplars {
   std::vector<std::deque<std::shared_ptr<const Attempt>>> known_;
 };
 
+/// What a naive grader thinks of the answer; nullopt: it was not asked.
+std::optional<double> naive_speedup(const Verdict& verdict) {
+  const auto found = verdict.profile.find(kNaiveSpeedup);
+  return found == verdict.profile.end() ? std::nullopt : std::optional(found->second);
+}
+
+/// The verdict that it would give, over its own reference.
+constexpr std::string_view kNaivePeer = "naive";
+Verdict naive_verdict(const Verdict& verdict) {
+  Verdict naive{.outcome = Outcome::kInfra, .reason = "not_asked", .depth = Depth::kScreen};
+  if (const auto speedup = naive_speedup(verdict)) {
+    naive.outcome = *speedup > 0 ? Outcome::kPass : Outcome::kWrong;
+    naive.reason = *speedup > 0 ? "ok" : "refused";
+    if (*speedup > 0)
+      naive.speedups.push_back({std::string(kNaivePeer), "scored", {*speedup, *speedup, *speedup}});
+  }
+  return naive;
+}
+
 /// A run on its way.
 class Loop {
  public:
@@ -220,8 +239,9 @@ class Loop {
   Rollout rewarded(const Prompt& prompt, Answer answer, const Verdict& verdict) {
     Rollout rollout{.prompt = prompt, .answer = std::move(answer), .turn = {}, .attempt = {}};
     const std::string_view peer = gym_.peer(prompt.task);
-    if (const auto reward = recipe_.reward.function(verdict, peer); reward.ok())
-      rollout.turn.reward = recipe_.smoothing_window > 0 ? smoother_(*reward) : *reward;
+    const auto reward = recipe_.paid_by_naive ? recipe_.reward.function(naive_verdict(verdict), kNaivePeer)
+                                              : recipe_.reward.function(verdict, peer);
+    if (reward.ok()) rollout.turn.reward = recipe_.smoothing_window > 0 ? smoother_(*reward) : *reward;
     rollout.launched_share = 1;
     if (const auto share = verdict.profile.find("launched_share"); share != verdict.profile.end())
       rollout.launched_share = share->second;
@@ -308,6 +328,11 @@ class Loop {
       const Verdict& verdict = rollout.attempt->experience.verdict;
       ++step.outcomes[std::string(name(verdict.outcome))];
       if (verdict.outcome == Outcome::kTampered) ++step.hacks[verdict.reason];
+      if (const auto naive = naive_speedup(verdict)) {
+        step.naive_asked = true;
+        step.naive_accepted += *naive > 0;
+        step.naive_deceived += *naive > 0 && !verdict.passed();
+      }
       if (rollout.answer.cut) ++step.cut;
       step.tokens += static_cast<double>(rollout.answer.tokens.size()) / static_cast<double>(rollouts.size());
       if (!rollout.turn.reward) {
@@ -413,6 +438,7 @@ class Loop {
     if (rollout.turn.reward) line["reward"] = *rollout.turn.reward;
     if (advantage) line["advantage"] = *advantage;
     if (rollout.answer.cut) line["cut"] = true;
+    if (const auto naive = naive_speedup(verdict)) line[kNaiveSpeedup] = *naive;
     return line;
   }
 
@@ -439,6 +465,8 @@ class Loop {
                  {"update_seconds", step.update_seconds},
                  {"seconds", step.seconds}};
     if (recipe_.surrogate.kl > 0) line["reference_kl"] = step.reference_kl;
+    if (step.naive_asked)
+      line["naive_accepted"] = step.naive_accepted, line["naive_deceived"] = step.naive_deceived;
     return line;
   }
 

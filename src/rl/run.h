@@ -21,6 +21,9 @@ struct StepMetrics {
   std::map<std::string, std::int64_t> kinds = {};  ///< tasks that were drawn, by name(TaskKind)
   std::map<std::string, std::int64_t> outcomes = {};
   std::map<std::string, std::int64_t> hacks = {};  ///< TAMPERED answers, by reason
+  bool naive_asked = false;                        ///< what a grader without defences makes of the answers
+  std::int64_t naive_accepted = 0;                 ///< as right
+  std::int64_t naive_deceived = 0;                 ///< though the gym's verdict is another than PASS
   std::int64_t lost = 0;                           ///< answers that the machine failed on: dropped
   std::int64_t cut = 0;    ///< answers that were as long as they may be before they ended: failures
   double tokens = 0;       ///< mean of an answer

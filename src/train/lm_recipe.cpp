@@ -18,10 +18,16 @@ Status read_kernels(const TomlTable& root, LmRecipe& recipe) {
     return Ok{};
   }
   LATHE_TRY(const TomlSection kernels,
-            TomlSection::open(root, "kernels", {"answer_tokens", "prompt_tokens"}));
+            TomlSection::open(root, "kernels", {"answer_tokens", "prompt_tokens", "naive"}));
   KernelRecipe& read = recipe.kernels.emplace();
   LATHE_CHECK_OK(kernels.read("answer_tokens", read.answer_tokens, 1, 1 << 20));
   LATHE_CHECK_OK(kernels.read("prompt_tokens", read.prompt_tokens, 1, 1 << 20));
+  std::string naive = "off";
+  LATHE_CHECK_OK(kernels.read("naive", naive));
+  if (naive != "off" && naive != "asked" && naive != "pays")
+    return invalid("'naive' is none of off, asked, pays", {}, kernels.table().where("naive"));
+  read.naive_asked = naive != "off";
+  recipe.rl.paid_by_naive = naive == "pays";
   constexpr const char* kUnmeasured = "which share of the time is the kernels' own no live gym measures";
   if (recipe.rl.reject_unlaunched)
     return invalid(kUnmeasured, "leave 'reject_unlaunched' out", root.where("filters"));

@@ -16,6 +16,7 @@ namespace lathe::train {
 struct KernelRecipe {
   std::int64_t answer_tokens = 4096;  ///< what is longer is cut off, and a failure
   std::int64_t prompt_tokens = 8000;  ///< at most
+  bool naive_asked = false;           ///< of each answer too, beside the gym
 };
 
 /// How a language model learns by reinforcement: recipes/rl/lm_*.toml (docs/rl.md).

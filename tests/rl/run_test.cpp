@@ -131,6 +131,61 @@ TEST(RunRl, APenaltyForLeavingTheReferenceKeepsThePolicyNearIt) {
   EXPECT_LT(run(recipe, table, folder("held")).steps.back().reference_kl, 0.01);
 }
 
+/// Of its table's schedules those that stream deceive a grader without defences, which takes them
+/// for ten times as fast; the gym sees through them.
+class DeceivedGym final : public Gym {
+ public:
+  explicit DeceivedGym(const ScheduleTable& table) : table_(table), gym_(table) {}
+  std::size_t tasks() const override { return gym_.tasks(); }
+  std::string_view task_name(std::size_t task) const override { return gym_.task_name(task); }
+  std::string composition(std::size_t task) const override { return gym_.composition(task); }
+  std::string_view peer(std::size_t task) const override { return gym_.peer(task); }
+  Result<std::vector<Verdict>> judge(std::span<const Question> questions, const Seed& seed) override {
+    auto verdicts = gym_.judge(questions, seed);
+    for (std::size_t i = 0; i < questions.size(); ++i) {
+      const TableRow& row = *table_.tasks[questions[i].task].find(questions[i].text);
+      Verdict& verdict = (*verdicts)[i];
+      const bool deceives = row.choices[2].value == 1;
+      verdict.profile[kNaiveSpeedup] = deceives ? 10 : verdict.passed() ? row.speedup.mid : 0;
+      if (deceives) verdict.outcome = lathe::Outcome::kTampered, verdict.reason = "remembers";
+    }
+    return verdicts;
+  }
+
+ private:
+  const ScheduleTable& table_;
+  TableGym gym_;
+};
+
+std::vector<StepMetrics> run_deceived(bool paid_by_naive, const std::string& where) {
+  const ScheduleTable table = made_up_table(8);
+  RlRecipe recipe = recipe_of();
+  recipe.reward = *find_reward("log_speedup");
+  recipe.paid_by_naive = paid_by_naive;
+  DeceivedGym gym(table);
+  ChoiceActor actor(table, Seed::from_number(1), {.hidden = 8});
+  std::vector<StepMetrics> steps;
+  EXPECT_TRUE(run_rl({.recipe = recipe,
+                      .tasks = all_tasks(table),
+                      .folder = where,
+                      .on_step = [&](const StepMetrics& step) { steps.push_back(step); }},
+                     actor, gym)
+                  .ok());
+  return steps;
+}
+
+TEST(RunRl, WhoIsPaidByANaiveGraderLearnsToDeceiveItAndWhoIsPaidByTheGymNotTo) {
+  const auto naive = run_deceived(true, folder("naive")), gym = run_deceived(false, folder("gym"));
+  for (const auto& steps : {naive, gym}) {
+    EXPECT_TRUE(steps.front().naive_asked);
+    EXPECT_GT(steps.front().naive_deceived, 6) << "of 36, half by chance";
+    EXPECT_LT(steps.front().naive_deceived, 30);
+  }
+  EXPECT_EQ(naive.back().naive_deceived, 36);
+  EXPECT_EQ(naive.back().hacks.at("remembers"), 36) << "the gym's verdicts are recorded all the same";
+  EXPECT_LT(gym.back().naive_deceived, 3);
+}
+
 /// Gives its table's rewards, and has no reference.
 class NoReference final : public Actor {
  public:

@@ -34,10 +34,12 @@ learning_rate = 1e-3
 checkpoint_every = 1
 )toml";
 
-/// Tokens that are whole answers: right and wrong ones by turns.
-std::vector<std::string> answers() {
+/// Tokens that are whole answers: right ones, and by turns those that do something else in place of
+/// the sum.
+std::vector<std::string> answers(const std::string& otherwise = "y[i] = x[i]") {
+  constexpr std::string_view kSum = "y[i] = x[i] + x[i]";
   std::string right = kTinyKernel, wrong = kTinyKernel;
-  wrong.replace(wrong.find("x[i] + x[i]"), 11, "x[i]");
+  wrong.replace(wrong.find(kSum), kSum.size(), otherwise);
   std::vector<std::string> words;
   for (int i = 0; i < 4; ++i)
     for (const std::string& kernel : {right, wrong})
@@ -108,6 +110,28 @@ TEST_F(LiveGymProgramTest, LearnsFromVerdictsAndGoesOnAfterCtrlCAsIfItHadNot) {
   ASSERT_EQ(second->wait(200), 0) << second->err();
   EXPECT_EQ(*read_file(path("parts/model/model.safetensors")),
             *read_file(path("whole/model/model.safetensors")));
+}
+
+/// A kernel that writes nothing finds the reference's answer where it should have written.
+TEST_F(LiveGymProgramTest, ANaiveGraderPaysForWhatTheGymRefuses) {
+  write("bytes.gguf", byte_model_gguf(answers("(void)y"), 16384));
+  std::string recipe = kRecipe;
+  write("rl.toml", recipe.replace(recipe.find("[kernels]"), 9, "[kernels]\nnaive = \"pays\""));
+  start_service();
+  const auto whole = train("whole");
+  ASSERT_EQ(whole->wait(300), 0) << whole->err() << service_->err();
+  std::int64_t deceived = 0;
+  for (const json& step : json_lines_of(path("whole/metrics.jsonl")))
+    deceived += step["naive_deceived"].get<std::int64_t>();
+  std::int64_t counted = 0;
+  for (const json& sample : json_lines_of(path("whole/samples.jsonl"))) {
+    const bool accepted = sample["naive_speedup"].get<double>() > 0;
+    EXPECT_EQ(sample["reward"], accepted ? 1 : 0) << sample;
+    EXPECT_EQ(accepted, sample["outcome"] == "PASS" || sample["outcome"] == "WRONG") << sample;
+    counted += accepted && sample["outcome"] != "PASS";
+  }
+  EXPECT_GT(deceived, 0);
+  EXPECT_EQ(deceived, counted);
 }
 
 TEST_F(LiveGymProgramTest, SaysWhatAGymOfKernelsNeeds) {

@@ -36,12 +36,23 @@ TEST(LmRecipe, ReadsTheOneOfKernelsThatIsShipped) {
   EXPECT_EQ(recipe->adapter->bits, 16);
 }
 
+TEST(LmRecipe, ANaiveGraderMayBeAskedOrPay) {
+  for (const char* naive : {"off", "asked", "pays"}) {
+    const auto recipe =
+        parse_lm_recipe(std::string("[rl]\n[model]\n[kernels]\nnaive = \"") + naive + "\"\n", "rl.toml");
+    ASSERT_TRUE(recipe.ok()) << recipe.error().to_string();
+    EXPECT_EQ(recipe->kernels->naive_asked, naive != std::string("off"));
+    EXPECT_EQ(recipe->rl.paid_by_naive, naive == std::string("pays"));
+  }
+}
+
 TEST(LmRecipe, KernelsMayHaveTurnsAndNeitherAnEntropyNorAnExamOnATable) {
   EXPECT_EQ(refusal_of("[rl]\nturns = 3\n[model]\n[kernels]\n"), "none");
   EXPECT_THAT(refusal_of("[rl]\n[model]\n[kernels]\n[loss]\nmean = \"tokens\"\nentropy = 0.1\n"),
               HasSubstr("entropy"));
   EXPECT_THAT(refusal_of("[rl]\n[model]\n[kernels]\n[exam]\nsamples = 4\n"), HasSubstr("policy eval"));
   EXPECT_THAT(refusal_of("[rl]\n[model]\n[kernels]\nanswers = 4\n"), HasSubstr("answers"));
+  EXPECT_THAT(refusal_of("[rl]\n[model]\n[kernels]\nnaive = \"yes\"\n"), HasSubstr("off, asked, pays"));
   EXPECT_THAT(refusal_of("[rl]\nexemplars = 2\n[model]\n[kernels]\n"), HasSubstr("exemplars"));
 }
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "backend/device_lane.h"
+#include "backend/installation.h"
 #include "base/guard.h"
 #include "base/process.h"
 #include "base/stop_signals.h"
@@ -24,6 +25,7 @@
 #include "train/gpu.h"
 #include "train/lm_actor.h"
 #include "train/lm_recipe.h"
+#include "train/naive_witness.h"
 
 namespace lathe::train {
 namespace {
@@ -270,7 +272,13 @@ Result<int> learn_kernels(const Beginning& beginning) {
                  *actor);
   const auto client = service->connect_client();
   rl::LiveGym gym(tasks->tasks(), *client, run.cancel);
-  LATHE_TRY(const rl::RlOutcome outcome, rl::run_rl(run, *actor, gym));
+  std::optional<NaiveWitness> witness;
+  if (recipe.kernels->naive_asked) {
+    LATHE_TRY(std::string program, find_program({}, "lathe"));
+    witness.emplace(gym, NaiveWitnessOptions{std::move(program), options.tasks, service->device().device.kind});
+  }
+  rl::Gym& judges = witness ? static_cast<rl::Gym&>(*witness) : gym;
+  LATHE_TRY(const rl::RlOutcome outcome, rl::run_rl(run, *actor, judges));
   if (const auto code = stopped(outcome, recipe.rl.steps)) return *code;
   cli::print("{}/{}\n", options.out, actor->learner().low_rank() ? "adapter" : "model");
   return static_cast<int>(cli::kSuccess);
