@@ -199,8 +199,8 @@ void print_tallies(const std::vector<json>& lines) {
 }
 
 Result<int> ask_naively(const NaiveOptions& options) {
-  LATHE_TRY(auto tasks, tasks_of(options.tasks));
   LATHE_TRY(std::vector<json> lines, read_lines(options.samples));
+  LATHE_TRY(auto tasks, tasks_of(options.tasks));
   LATHE_TRY(const auto backend, open_backend(options.common, nullptr));
   if (backend->device().tier == "HOST")
     return Error{ErrorCode::kInvalid, "kernels are graded on a processor or a GPU",

@@ -23,9 +23,10 @@ inline std::vector<std::string> byte_tokens() {
 }
 
 /// A Llama of one layer with random weights, whose tokens are the bytes and an end of text, and
-/// then `words`: tokens that write whole texts. Two after the other are equally likely, and some of
-/// every four are far likelier than all bytes.
-inline std::string byte_model_gguf(const std::vector<std::string>& words = {}, std::uint32_t context = 4096) {
+/// then `words`: tokens that write whole texts. Half of each `together` ones are equally likely,
+/// the first or the others, and some of them far likelier than all bytes.
+inline std::string byte_model_gguf(const std::vector<std::string>& words = {}, std::uint32_t context = 4096,
+                                   std::size_t together = 4) {
   constexpr std::int64_t kHidden = 16, kHeads = 2, kDim = 8, kFfn = 24;
   const std::int64_t vocab = kByteModelVocab + static_cast<std::int64_t>(words.size());
   GgufWriter writer;
@@ -63,7 +64,7 @@ inline std::string byte_model_gguf(const std::vector<std::string>& words = {}, s
   std::vector<float> embedding = random(kByteModelVocab * kHidden);
   for (std::size_t word = 0; word < words.size(); ++word) {
     std::vector<float> row(kHidden, 0);
-    row[word / 4 % kHidden] = word % 4 < 2 ? 100 : -100;
+    row[word / together % kHidden] = 2 * (word % together) < together ? 100 : -100;
     embedding.insert(embedding.end(), row.begin(), row.end());
   }
   writer.tensor("token_embd.weight", {vocab, kHidden}, 0, bytes_of(embedding));
