@@ -15,21 +15,31 @@ STEADY = 2  # roundings of the largest element that a change may be where the to
 LONG, SHORT = 2.0 ** -4, 2.0 ** -8  # of a rounding: the moves
 MOST_OF_LONG = 0.25  # of the change by the long move that the short one may make; a linear function: 1/16
 SHORTEST_LINE = 8  # elements that tell of what they share
+UNLIKELY = 6  # bits that are all zero: numbers are whole by design
 
 
 def is_movable(tensor):
-    """Whole numbers are counts, labels or masks, and the reference knows numbers in fp64 no better than a kernel."""
+    """Whole numbers are counts, labels or masks, and the reference knows numbers in fp64 no better than a kernel. But
+    large numbers of a coarse type are whole by chance, as of bf16 all from 128 on."""
     if not tensor.is_floating_point() or tensor.dtype is torch.float64 or tensor.numel() == 0:
         return False
     exact = tensor.double()  # PyTorch 1.13 rounds no fp16
-    return bool((exact != exact.round()).any())
+    if bool((exact != exact.round()).any()):
+        return True
+    sizes = exact.abs().unique()
+    sizes = sizes[sizes > 0]
+    bits_of_fraction = (1 / (sizes * torch.finfo(tensor.dtype).eps)).log2().ceil().clamp(min=0)
+    return bool(sizes.numel() > 0) and float(bits_of_fraction.sum()) < UNLIKELY
 
 
 def moved(tensor, direction, share):
-    """Within the range of the tensor's own values, so within any domain that is an interval."""
+    """Within the range of the tensor's own values, so within any domain that is an interval; of a single value towards
+    zero."""
     exact = tensor.double()
     step = exact * direction * (share * ROUNDING)
     low, high = exact.min(), exact.max()
+    if bool(low == high):
+        return exact - exact.sign() * step.abs()
     there = exact + step
     there = torch.where((there < low) | (there > high), exact - step, there)
     return torch.minimum(torch.maximum(there, low), high)

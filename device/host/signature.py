@@ -87,8 +87,15 @@ def range_of(flat, first, name):
             "scale": spread if not 0.5 < spread < 2 else 1.0}
 
 
+def values_of(result, names=()):
+    """What a call returned, one after the other; of a dict by the outputs' names, if those are its keys."""
+    if isinstance(result, dict):
+        return [result[name] for name in (names if set(names) == set(result) else result)]
+    return list(result) if isinstance(result, (tuple, list)) else [result]
+
+
 def outputs_of(result, names):
-    results = list(result) if isinstance(result, (tuple, list)) else [result]
+    results = values_of(result)
     outputs = []
     for number, got in enumerate(results):
         if not isinstance(got, torch.Tensor) or got.layout is not torch.strided or got.is_quantized:

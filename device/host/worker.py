@@ -23,11 +23,13 @@ import torch
 import conditioning
 import extensions
 import gpu
+import precise
 import signature
 import triton_support
 
 TEXT_OFFSET = 4096
 MOST_THREADS = 4096  # far fewer than a jail may have
+MOST_SAID = 1000  # of either end of an error's own text
 
 BUILT, SETUP, IMPORT, ENTRY, STATE, EXCEPTION, OUTPUT, EXTENSION, ANSWERED, MEMORY = range(10, 20)
 
@@ -64,10 +66,13 @@ def write_text(program, text):
 
 
 def describe_exception(error, file_name):
-    """The last lines, without the frames of this file."""
+    """The last lines, without the frames of this file. What is wrong stands at an end of what the error says, between
+    which it may show a tensor or a program."""
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename != __file__]
-    lines = traceback.format_list(frames[-6:]) + traceback.format_exception_only(type(error), error)
-    return "".join(lines).replace(file_name, "candidate.py")[-6000:]
+    said = "".join(traceback.format_exception_only(type(error), error))
+    if len(said) > 2 * MOST_SAID:
+        said = said[:MOST_SAID] + " ...\n" + said[-MOST_SAID:].split("\n", 1)[-1]
+    return ("".join(traceback.format_list(frames[-6:])) + said).replace(file_name, "candidate.py")[-6000:]
 
 
 def is_out_of_memory(error):
@@ -164,7 +169,7 @@ def as_argument(tensor, spec):
 
 def checked(result, specs, device):
     """The outputs of one call as dense tensors of the types and shapes that the task declares."""
-    results = list(result) if isinstance(result, (tuple, list)) else [result]
+    results = signature.values_of(result, [spec["name"] for spec in specs])
     if len(results) != len(specs):
         raise Ended(OUTPUT, "the call returned %d values, the task has %d outputs" % (len(results), len(specs)))
     dense = []
@@ -427,7 +432,8 @@ def put(memory, offset, tensor):
 
 def evaluate(program, control):
     """Answers as often as it is asked: for each output its value in fp64, then what the module's own precision gives,
-    then by how much a rounding of the inputs changes it, all as doubles."""
+    then by how much a rounding of the inputs changes it, then by how much the roundings that the module asks for may
+    move it, all as doubles."""
     load, library = program.load, program.library
     window = mmap.mmap(program.files[2], 0, mmap.MAP_SHARED, mmap.PROT_READ)
     windows = confine(program, control)
@@ -442,7 +448,7 @@ def evaluate(program, control):
     raise Ended(ANSWERED)
 
 
-def answer(program, window, device, usual, precise):
+def answer(program, window, device, usual, double):
     load = program.load
     inputs = [tensor_over(window, spec).clone().to(device) for spec in load["inputs"]]
 
@@ -451,32 +457,42 @@ def answer(program, window, device, usual, precise):
         arguments = [as_argument(tensor, spec) for tensor, spec in zip(tensors, load["inputs"])]
         with torch.no_grad():
             result = model(*arguments)
-        return list(result) if isinstance(result, (tuple, list)) else [result]
+        return signature.values_of(result, [spec["name"] for spec in load["outputs"]])
 
     def call_precise(tensors):
         torch.set_default_dtype(torch.float64)
         try:
-            return call(precise, [tensor.double() if tensor.is_floating_point() else tensor for tensor in tensors])
+            return call(double, [tensor.double() if tensor.is_floating_point() else tensor for tensor in tensors])
         finally:
             torch.set_default_dtype(torch.float32)
 
-    own = call(usual, [tensor.clone() for tensor in inputs])
-    exact = call_precise([tensor.clone() for tensor in inputs])
-    if len(exact) != len(load["outputs"]):
-        raise ValueError("the module returns %d values, the task has %d outputs" % (len(exact), len(load["outputs"])))
-    for spec, value in zip(load["outputs"], exact):
+    def call_wide(tensors):
+        with precise.Wide():
+            return call_precise(tensors)
+
+    def copies():
+        return [tensor.clone() for tensor in inputs]
+
+    own = call(usual, copies())
+    values = precise.Values(call_precise, copies)
+    if len(values.written) != len(load["outputs"]):
+        raise ValueError("the module returns %d values, the task has %d outputs" % (
+            len(values.written), len(load["outputs"])))
+    for spec, value in zip(load["outputs"], values.written):
         if list(value.shape) != spec["shape"]:
             raise ValueError("output '%s' has the shape %s, the task says %s" % (
                 spec["name"], list(value.shape), spec["shape"]))
-    exact = [value.double().clone() for value in exact]
+    between = [values.between(number, DTYPES[spec["dtype"]]) for number, spec in enumerate(load["outputs"])]
     movable = [conditioning.is_movable(tensor) and not spec["scalar"] for tensor, spec in zip(inputs, load["inputs"])]
     seed = load["seed"] ^ zlib.crc32(window)
-    changes = conditioning.changes_by_rounding(call_precise, inputs, movable, exact, seed)
+    changes = conditioning.changes_by_rounding(call_precise if values.are_one() else call_wide, inputs, movable,
+                                               [value.double().clone() for value in values.wide], seed)
     offset = 0
-    for spec, value, rounded, change in zip(load["outputs"], exact, own, changes):
+    for spec, (value, apart), rounded, change in zip(load["outputs"], between, own, changes):
         offset = put(program.outputs, offset, value)
         offset = put(program.outputs, offset, rounded.to(DTYPES[spec["dtype"]]).double())
         offset = put(program.outputs, offset, change)
+        offset = put(program.outputs, offset, apart)
     if device != "cpu":
         torch.cuda.empty_cache()  # it may wait for long until it is asked again
 

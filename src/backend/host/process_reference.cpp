@@ -78,6 +78,30 @@ double longest_extent(const BoundTask& task) {
   return static_cast<double>(longest);
 }
 
+/// How many roundings a sum of so many terms may lose.
+double roundings_of_sum(double terms) {
+  return kRoundings + kSumRoundings * std::sqrt(std::min(terms, kLongestSum));
+}
+
+/// Of the largest input: a sum may have so many terms, whatever its axes.
+double most_elements(const BoundTask& task) {
+  std::int64_t most = 1;
+  for (const TensorDecl& tensor : task.spec->tensors)
+    most = std::max(most, element_count(task.shape_of(tensor.name)));
+  return static_cast<double>(most);
+}
+
+/// What a stable algorithm may lose of elements that a rounding of the inputs changes. One that it
+/// changes by more than its size, as where a mean is taken from equal values, is what sums lose.
+struct InputRoundings {
+  double of_sums;
+  double most;  ///< of other elements
+
+  double granted(double exact, double change) const {
+    return std::fabs(exact) <= change ? of_sums * change : std::min(kInputRoundings * change, most);
+  }
+};
+
 void add_tolerance(const BoundTask& task, const ReferenceRoom::Answer& answer, Expected& expected) {
   if (expected.compare != CompareKind::kBound) return;
   const DTypeInfo& type = info(expected.dtype);
@@ -87,20 +111,21 @@ void add_tolerance(const BoundTask& task, const ReferenceRoom::Answer& answer, E
     if (!std::isfinite(exact[i])) continue;
     largest = std::max(largest, std::fabs(exact[i]));
     if (std::isfinite(answer.usual[i]))
-      own_error = std::max(own_error, std::fabs(answer.usual[i] - exact[i]));
+      own_error = std::max(own_error, std::fabs(answer.usual[i] - exact[i]) - answer.apart[i]);
   }
   const double u = type.unit_roundoff, u_inside = std::min(u, info(DType::kF32).unit_roundoff);
   const bool is_narrow = u > u_inside;
-  const double roundings =
-      kRoundings + kSumRoundings * std::sqrt(std::min(longest_extent(task), kLongestSum));
+  const double roundings = roundings_of_sum(longest_extent(task));
   const double of_element = roundings * u_inside + (is_narrow ? kNarrowRoundings * u : 0);
   const double of_largest = kLargestRoundings * u_inside + (is_narrow ? kLargestNarrowRoundings * u : 0);
-  const double most_for_inputs = expected.dtype == DType::kF64 ? 0 : kMostForInputs * largest;
+  const bool is_double = expected.dtype == DType::kF64;
+  const InputRoundings of_inputs{is_double ? 0 : roundings_of_sum(most_elements(task)),
+                                 is_double ? 0 : kMostForInputs * largest};
   for (std::size_t i = 0; i < exact.size(); ++i)
-    expected.value.err.push_back(task.spec->tolerance *
-                                 (of_element * std::fabs(exact[i]) + of_largest * largest +
-                                  kOwnErrors * own_error + 2 * u * type.smallest_normal +
-                                  std::min(kInputRoundings * answer.change[i], most_for_inputs)));
+    expected.value.err.push_back(
+        answer.apart[i] + task.spec->tolerance * (of_element * std::fabs(exact[i]) + of_largest * largest +
+                                                  kOwnErrors * own_error + 2 * u * type.smallest_normal +
+                                                  of_inputs.granted(exact[i], answer.change[i])));
 }
 
 /// Whether the module's own precision cannot hold what it computes: such inputs are no candidate's
@@ -303,7 +328,7 @@ class ReferenceRoom::Oracle {
     for (const OutputDecl& output : task.spec->outputs)
       elements += static_cast<std::size_t>(element_count(task.shape_of(output.name)));
     LATHE_TRY(oracle->rooms_, Zygote::make_rooms({.window = oracle->layout_.bytes,
-                                                  .outputs = 3 * elements * sizeof(double)}));
+                                                  .outputs = 4 * elements * sizeof(double)}));
     const Section section{&task};
     const std::string document = describe_program(text_of_reference(*task.spec, seed), {&section, 1}).dump();
     Status begun = oracle->zygote_->load(document, oracle->rooms_, {&section, 1}, {});
@@ -346,9 +371,12 @@ class ReferenceRoom::Oracle {
       answer.exact.assign(from, from + count);
       answer.usual.assign(from + count, from + 2 * count);
       answer.change.assign(from + 2 * count, from + 3 * count);
+      answer.apart.assign(from + 3 * count, from + 4 * count);
       for (double& change : answer.change)
         if (!(change >= 0)) change = 0;
-      from += 3 * count;
+      for (double& apart : answer.apart)
+        if (!(apart >= 0)) apart = 0;
+      from += 4 * count;
     }
     return answers;
   }

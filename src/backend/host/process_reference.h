@@ -31,10 +31,11 @@ class ReferenceRoom {
   /// forward() returns. Other tasks as they are. Errors: kInvalid, with the module's traceback or
   /// what is not taken.
   Result<TaskSpec> complete(TaskSpec spec);
-  /// Each output in fp64, what the module gives in its own precision, and by how much a rounding of
-  /// the inputs changes it.
+  /// Each output in fp64, what the module gives in its own precision, by how much a rounding of the
+  /// inputs changes it, and how far it is from what the module gives in fp64 with the roundings
+  /// that it asks for, and without them: infinite where those leave a type's range.
   struct Answer {
-    std::vector<double> exact, usual, change;
+    std::vector<double> exact, usual, change, apart;
   };
   Result<std::vector<Answer>> evaluate(const BoundTask& task, std::span<const HostTensor> inputs);
 
@@ -74,9 +75,9 @@ class ReferenceRoom {
 
 /// The reference of a task with a PyTorch module. There is no analysis of errors: an element may be
 /// off by some roundings of itself, more of them the longer sums may be, by a few of the largest
-/// element, by eight times what the module itself, in its own precision, is off by at most, and by
-/// what sixteen roundings of the inputs change, up to a sixteenth of the largest element. `room`
-/// must outlive it.
+/// element, by eight times what the module itself, in its own precision, is off by at most, by what
+/// sixteen roundings of the inputs change, up to a sixteenth of the largest element, and by what
+/// the roundings that the module asks for move. `room` must outlive it.
 std::unique_ptr<Reference> make_process_reference(ReferenceRoom& room);
 
 }  // namespace lathe::host

@@ -317,25 +317,26 @@ class ToleranceTest : public HostBackendTest {
  protected:
   /// Of x, in rows of four, the module makes `expression` and the candidate what `candidate` says.
   static Comparison judge(const std::string& expression, const std::string& candidate,
-                          const std::vector<double>& x) {
+                          const std::vector<double>& x, DType dtype = DType::kF32) {
     const auto rows = static_cast<std::int64_t>(x.size() / kColumns);
-    auto completed =
-        complete_task(backend(), task_of(fmt::format("import torch\n"
-                                                     "class Model(torch.nn.Module):\n"
-                                                     "    def forward(self, x):\n"
-                                                     "        return {}\n"
-                                                     "def get_inputs():\n    return [torch.randn({}, {})]\n",
-                                                     expression, rows, kColumns)));
+    const std::string cast = dtype == DType::kBF16 ? ".bfloat16()" : dtype == DType::kF16 ? ".half()" : "";
+    auto completed = complete_task(
+        backend(), task_of(fmt::format("import torch\n"
+                                       "class Model(torch.nn.Module):\n"
+                                       "    def forward(self, x):\n"
+                                       "        return {}\n"
+                                       "def get_inputs():\n    return [torch.randn({}, {}){}]\n",
+                                       expression, rows, kColumns, cast)));
     EXPECT_TRUE(completed.ok()) << completed.error().to_string();
-    if (!completed.ok()) return {};
+    if (!completed.ok()) return {.pass = false};
     Workload workload;
     workload.task = *lathe::bind(*completed, {});
     const auto reference = backend().make_reference(*completed);
     Trial& trial = workload.trials.emplace_back();
-    trial.inputs = {HostTensor::encode(DType::kF32, {rows, kColumns}, x)};
+    trial.inputs = {HostTensor::encode(dtype, {rows, kColumns}, x)};
     const auto expected = (*reference)->evaluate(workload.task, trial.inputs, {});
     EXPECT_TRUE(expected.ok()) << expected.error().to_string();
-    if (!expected.ok()) return {};
+    if (!expected.ok()) return {.pass = false};
     trial.expected = *expected;
     const auto parsed =
         parse_candidate(fmt::format("\"\"\"lathe\n[host]\nlanguage = \"python\"\nentry = \"call\"\n\"\"\"\n"
@@ -401,11 +402,12 @@ TEST_F(ToleranceTest, AllowsNoOtherSideOfAJump) {
 
 TEST_F(ToleranceTest, IsThatOfTheInputsWhereMovedOnesFail) {
   const std::vector<double> x = heavy_tails(2e4);
-  const std::string picky = "torch.softmax(x, -1) if bool((x == x.float().double()).all()) else [][0]";
+  const std::string kept_by_fp32 = "x == torch.from_numpy(x.numpy().astype('float32').astype('float64'))";
+  const std::string picky = "torch.softmax(x, -1) if bool((" + kept_by_fp32 + ").all()) else [][0]";
   EXPECT_TRUE(judge(picky, kSoftmax, x).pass);
   EXPECT_FALSE(judge(picky, kByExp2, x).pass);
   const std::string not_a_number =
-      "torch.softmax(x, -1) * torch.where(x == x.float().double(), 1.0, float('nan'))";
+      "torch.softmax(x, -1) * torch.where(" + kept_by_fp32 + ", 1.0, float('nan'))";
   EXPECT_TRUE(judge(not_a_number, kSoftmax, x).pass);
   EXPECT_FALSE(judge(not_a_number, kByExp2, x).pass);
 }
@@ -433,6 +435,90 @@ TEST_F(ToleranceTest, IsKnownForInputsOfSixteenBits) {
                                     Seed::from_number(3), {});
     EXPECT_TRUE(sample.ok()) << sample.error().to_string();
   }
+}
+
+/// A normalisation in fp32 of values of 16 bits, with a mean that is off by a factor.
+std::string normalised_with_mean_times(double factor) {
+  return fmt::format(
+      "(lambda f: (f - f.mean(-1, True) * {:.9f}) / torch.sqrt(f.var(-1, False, True) + 1e-6))"
+      "(x.float()).to(x.dtype)",
+      factor);
+}
+
+TEST_F(ToleranceTest, IsWhatSumsLoseOfEqualLargeValues) {
+  std::vector<double> rows_of_one_value;
+  for (int row = 0; row < 16; ++row)
+    for (int column = 0; column < kColumns; ++column) rows_of_one_value.push_back(300 + 2.25 * row);
+  const std::vector<double> one_value(64, 412), with_offset = {300, 304, 296, 302, 310, 300, 306, 300};
+  const std::string module = normalised_with_mean_times(1);
+  for (const DType dtype : {DType::kBF16, DType::kF16}) {
+    for (const std::vector<double>& x : {rows_of_one_value, one_value, with_offset}) {
+      EXPECT_TRUE(judge(module, module, x, dtype).pass);
+      const Comparison rounded = judge(module, normalised_with_mean_times(1 + 4 * 0x1p-24), x, dtype);
+      EXPECT_TRUE(rounded.pass) << rounded.got << " " << rounded.worst_ratio;
+      EXPECT_FALSE(judge(module, normalised_with_mean_times(1.01), x, dtype).pass);
+    }
+  }
+}
+
+TEST_F(ToleranceTest, IsThatOfCountsAndMasksWithoutMoves) {
+  const std::vector<double> counts = {1, 3, 0, 2, 40, 2, 1, 7};
+  const std::string cancels = "torch.exp(1e7 * (x - x.round()))";
+  EXPECT_FALSE(judge(cancels, "torch.ones_like(x) * 1.01", counts).pass);
+}
+
+TEST_F(ToleranceTest, IsWhatSumsLoseOfOneValueInFp32) {
+  const std::vector<double> x(64, 400.3);
+  const char* const norm = "torch.nn.functional.layer_norm(x, (4,))";
+  const std::string by_hand =
+      "(lambda d: d / torch.sqrt((d * d).mean(-1, True) + 1e-5))(x - x.mean(-1, True) * {})";
+  EXPECT_TRUE(judge(norm, fmt::format(fmt::runtime(by_hand), "1.0000002"), x).pass);
+  EXPECT_FALSE(judge(norm, fmt::format(fmt::runtime(by_hand), "1.001"), x).pass);
+}
+
+TEST_F(ToleranceTest, IsKnownWithoutTheRoundingsThatAModuleAsksFor) {
+  const std::vector<double> x = heavy_tails(2);
+  for (const char* to : {"half", "bfloat16"}) {
+    const std::string rounded = fmt::format("(x.{0}() * torch.sigmoid(x.{1}()).{0}()).float()", to,
+                                            std::string(to) == "half" ? "float" : to);
+    for (const std::string& exact : {std::string("x * torch.sigmoid(x)"),
+                                     std::string("(x.double() * torch.sigmoid(x.double())).float()"),
+                                     fmt::format("(x * torch.sigmoid(x)).{}().float()", to),
+                                     fmt::format("(lambda h: h * torch.sigmoid(h))(x.{}().float())", to)})
+      EXPECT_TRUE(judge(rounded, exact, x).pass) << rounded << " by " << exact;
+    for (const char* wrong : {"x * torch.sigmoid(x) * 1.2", "x.relu()", "x", "x * torch.sigmoid(2 * x)"})
+      EXPECT_FALSE(judge(rounded, wrong, x).pass) << rounded << " by " << wrong;
+  }
+}
+
+TEST_F(ToleranceTest, IsAnyWhereATypeThatAModuleAsksForIsTooSmall) {
+  const std::vector<double> x = {1, 2, 3, 1e6, 0.5, -7, 0.25, 8};
+  const std::string halves = "(x * 1.0).half().float()";
+  EXPECT_TRUE(judge(halves, halves, x).pass);
+  EXPECT_TRUE(judge(halves, "x * 1.0", x).pass);
+  EXPECT_FALSE(judge(halves, "x * 1.1", x).pass);
+}
+
+TEST_F(ToleranceTest, IsKnownOfModulesThatMixTypesOrLookAtBits) {
+  const std::vector<double> x = heavy_tails(3);
+  EXPECT_TRUE(judge("x.float() @ torch.eye(4)", "x + 0", x).pass);
+  EXPECT_FALSE(judge("x.float() @ torch.eye(4)", "x * 1.001", x).pass);
+  EXPECT_TRUE(judge("x.float().view(torch.int32).view(torch.float32)", "x + 0", x).pass);
+  EXPECT_FALSE(judge("x.float().view(torch.int32).view(torch.float32)", "x * 1.001", x).pass);
+}
+
+TEST_F(ToleranceTest, AllowsNoRoundingOfWholeNumbersThatAModuleRounds) {
+  const std::vector<double> x = {2.5, 0.25, -3.5, 41.5, 1.5, 6.5, 8.125, -0.5};
+  const char* const rounds = "torch.round(x.float() * 3).to(torch.int32)";
+  EXPECT_TRUE(judge(rounds, rounds, x).pass);
+  EXPECT_FALSE(judge(rounds, "torch.floor(x * 3 + 0.5).to(torch.int32)", x).pass);
+}
+
+TEST_F(ToleranceTest, IsThatOfADictsValuesByNameOrInOrder) {
+  const std::vector<double> x = {1, 2, 3, 4};
+  EXPECT_TRUE(judge("{'y': x + x}", "{'z': x * 2}", x).pass);
+  EXPECT_FALSE(judge("{'y': x + x}", "{'y': x * 3}", x).pass);
+  EXPECT_TRUE(judge("{'output1': x + x, 'output0': x * 3}", "(x * 3, x + x)", x).pass);
 }
 
 TEST_F(ToleranceTest, AllowsNoOtherDrawOfAModuleThatDrawsNumbers) {
