@@ -92,12 +92,16 @@ class Values:
     def are_one(self):
         return self.wide is self.written
 
-    def between(self, number, dtype):
-        """Of an output: what lies in the middle between all values, and how far from it a kernel may be that rounds as
-        the module does, or less often. What is compared exactly is as it is written; where a type that the module asks
+    def between(self, number, own):
+        """Of an output, which is `own` in the module's own precision: what lies in the middle between all values, and
+        how far from it a kernel may be that rounds as the module does, or less often. Where a type that the module asks
         for cannot hold a value, anything may stand."""
         written, wide = self.written[number].double().clone(), self.wide[number].double()
-        if not dtype.is_floating_point or self.are_one():
+        if not own.dtype.is_floating_point:  # compared exactly: on either side of a jump, nothing beyond
+            values = [written, wide] + ([own.double()] if own.shape == written.shape else [])
+            low, high = torch.stack(values).amin(0), torch.stack(values).amax(0)
+            return low / 2 + high / 2, high / 2 - low / 2
+        if self.are_one():
             return written, torch.zeros_like(written)
         others = [written] + ([self.kept[number].double()] if self.kept else [])
         known = torch.isfinite(wide)

@@ -473,7 +473,7 @@ def answer(program, window, device, usual, double):
     def copies():
         return [tensor.clone() for tensor in inputs]
 
-    own = call(usual, copies())
+    own = [value.to(DTYPES[spec["dtype"]]) for value, spec in zip(call(usual, copies()), load["outputs"])]
     values = precise.Values(call_precise, copies)
     if len(values.written) != len(load["outputs"]):
         raise ValueError("the module returns %d values, the task has %d outputs" % (
@@ -482,15 +482,15 @@ def answer(program, window, device, usual, double):
         if list(value.shape) != spec["shape"]:
             raise ValueError("output '%s' has the shape %s, the task says %s" % (
                 spec["name"], list(value.shape), spec["shape"]))
-    between = [values.between(number, DTYPES[spec["dtype"]]) for number, spec in enumerate(load["outputs"])]
+    between = [values.between(number, value) for number, value in enumerate(own)]
     movable = [conditioning.is_movable(tensor) and not spec["scalar"] for tensor, spec in zip(inputs, load["inputs"])]
     seed = load["seed"] ^ zlib.crc32(window)
     changes = conditioning.changes_by_rounding(call_precise if values.are_one() else call_wide, inputs, movable,
                                                [value.double().clone() for value in values.wide], seed)
     offset = 0
-    for spec, (value, apart), rounded, change in zip(load["outputs"], between, own, changes):
+    for (value, apart), rounded, change in zip(between, own, changes):
         offset = put(program.outputs, offset, value)
-        offset = put(program.outputs, offset, rounded.to(DTYPES[spec["dtype"]]).double())
+        offset = put(program.outputs, offset, rounded.double())
         offset = put(program.outputs, offset, change)
         offset = put(program.outputs, offset, apart)
     if device != "cpu":

@@ -514,6 +514,16 @@ TEST_F(ToleranceTest, AllowsNoRoundingOfWholeNumbersThatAModuleRounds) {
   EXPECT_FALSE(judge(rounds, "torch.floor(x * 3 + 0.5).to(torch.int32)", x).pass);
 }
 
+TEST_F(ToleranceTest, AllowsTheIndexThatAModulesOwnPrecisionGivesOrAnExactOne) {
+  const std::vector<double> alike_in_fp32 = {1e-9, 3e-9, 2e-9, 0, 0.5, 2, 1, -1};
+  for (const char* module : {"torch.softmax(x, -1).argmax(-1)", "torch.softmax(x.float(), -1).argmax(-1)"}) {
+    EXPECT_TRUE(judge(module, "torch.softmax(x, -1).argmax(-1)", alike_in_fp32).pass) << module;
+    EXPECT_TRUE(judge(module, "x.argmax(-1)", alike_in_fp32).pass) << module;
+    for (const char* wrong : {"x.argmin(-1)", "x.argmax(-1) * 0", "x.argmax(-1) + 1"})
+      EXPECT_FALSE(judge(module, wrong, alike_in_fp32).pass) << module << " by " << wrong;
+  }
+}
+
 TEST_F(ToleranceTest, IsThatOfADictsValuesByNameOrInOrder) {
   const std::vector<double> x = {1, 2, 3, 4};
   EXPECT_TRUE(judge("{'y': x + x}", "{'z': x * 2}", x).pass);
