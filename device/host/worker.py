@@ -71,7 +71,7 @@ def describe_exception(error, file_name):
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename != __file__]
     said = "".join(traceback.format_exception_only(type(error), error))
     if len(said) > 2 * MOST_SAID:
-        said = said[:MOST_SAID] + " ...\n" + said[-MOST_SAID:].split("\n", 1)[-1]
+        said = said[:MOST_SAID] + " ...\n" + said[-MOST_SAID:]
     return ("".join(traceback.format_list(frames[-6:])) + said).replace(file_name, "candidate.py")[-6000:]
 
 
@@ -79,9 +79,20 @@ def is_out_of_memory(error):
     return isinstance(error, RuntimeError) and "out of memory" in str(error)
 
 
-def failed(error, code):
-    """The end by an error of the candidate's; a full GPU is not always its fault."""
-    return Ended(MEMORY if is_out_of_memory(error) else code, describe_exception(error, __file__))
+def failed(error, code, hint=""):
+    """The end by an error of the candidate's, and what helps; a full GPU is not always its fault."""
+    return Ended(MEMORY if is_out_of_memory(error) else code, describe_exception(error, __file__) + hint)
+
+
+def how_it_is_made(init):
+    return "The entry is made with the reference's arguments: (%s)" % ", ".join(map(repr, init))
+
+
+def how_it_gets(state):
+    names = ", ".join(spec["name"] for spec in state)
+    return ("It gets the reference's parameters and buffers by load_state_dict(): %s. What it makes of them, as fused or "
+            "transposed weights, it makes at its first call; its other tensors are no parameters, but buffers with "
+            "persistent=False" % (names if len(names) <= MOST_SAID else names[:MOST_SAID] + " ..."))
 
 
 def tensor_over(memory, spec):
@@ -151,6 +162,8 @@ def take_state(model, section, memory):
     """Gives the model the reference's parameters."""
     if not section["state"]:
         return
+    if not hasattr(model, "load_state_dict"):
+        raise TypeError("the reference has parameters, and the entry has no load_state_dict(): it is no torch.nn.Module")
     given = {spec["name"]: tensor_over(memory, spec).clone() for spec in section["state"]}
     model.load_state_dict(given, strict=True)
 
@@ -327,13 +340,13 @@ def start(load, section, state, windows):
     except extensions.Wanted as wanted:
         raise Ended(EXTENSION, wanted.request)
     except BaseException as error:
-        raise failed(error, ENTRY)
+        raise failed(error, ENTRY, how_it_is_made(section["init"]) if isinstance(error, TypeError) else "")
     try:
         take_state(model, section, state)
         if windows and isinstance(model, torch.nn.Module):
             model = model.to(windows.device)
     except BaseException as error:
-        raise failed(error, STATE)
+        raise failed(error, STATE, how_it_gets(section["state"]))
     return model
 
 

@@ -17,6 +17,7 @@
 namespace lathe {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
 
 constexpr const char* kTask = R"(
@@ -193,6 +194,33 @@ TEST_F(HostBackendTest, ABuildSaysWhatIsWrongWithAModule) {
             "entry_error");
   EXPECT_EQ(build("\"\"\"lathe\n[host]\nlanguage = \"perl\"\nentry = \"Other\"\n\"\"\"\n").reason,
             "language");
+}
+
+TEST_F(HostBackendTest, ABuildSaysHowAModuleIsMadeAndGetsItsParameters) {
+  const std::string head =
+      "\"\"\"lathe\n[host]\nlanguage = \"python\"\nentry = \"ModelNew\"\n\"\"\"\nimport torch\n";
+  const BuildResult other_names = build(head +
+                                        "class ModelNew(torch.nn.Module):\n"
+                                        "    def __init__(self, size):\n"
+                                        "        super().__init__()\n"
+                                        "        self.fused = torch.nn.Parameter(torch.zeros(size))\n");
+  EXPECT_EQ(other_names.reason, "state_mismatch");
+  EXPECT_THAT(other_names.facts.log,
+              AllOf(HasSubstr("\"fused\""), HasSubstr("load_state_dict(): scale. What"),
+                    HasSubstr("at its first call")));
+  const BuildResult function = build(head + "def ModelNew(x):\n    return x\n");
+  EXPECT_EQ(function.reason, "state_mismatch");
+  EXPECT_THAT(function.facts.log, HasSubstr("no torch.nn.Module"));
+  const BuildResult no_arguments = build(head + "class ModelNew(torch.nn.Module):\n    pass\n");
+  EXPECT_EQ(no_arguments.reason, "entry_error");
+  EXPECT_THAT(no_arguments.facts.log, HasSubstr("the reference's arguments: (65)"));
+}
+
+TEST_F(HostBackendTest, AnErrorThatShowsATensorSaysFirstWhatIsWrong) {
+  const BlockOutcome outcome =
+      run(candidate_text("        raise ValueError('no such thing: ' + '1.5 ' * 5000 + ' in all')\n"));
+  EXPECT_THAT(outcome.detail, AllOf(HasSubstr("no such thing"), HasSubstr("in all")));
+  EXPECT_LT(outcome.detail.size(), 3000u);
 }
 
 TEST_F(HostBackendTest, WhoWritesToAnInputIsToldToWhich) {
