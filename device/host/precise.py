@@ -7,9 +7,9 @@ module would be compared with the module's roundings.
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-# What modules compute in. Eight bits are what values are stored in: their rounding is a result.
-ROUNDED = (torch.float32, torch.float16, torch.bfloat16)
-FINE = torch.finfo(torch.float32).eps / 2
+# What modules compute in, and its rounding. Eight bits are what values are stored in: their rounding is a result.
+FINE = 2.0 ** -24
+ROUNDINGS_OF = {torch.float32: FINE, torch.complex64: FINE, torch.float16: 2.0 ** -11, torch.bfloat16: 2.0 ** -8}
 # Roundings to 16 bits may cancel each other in an element, and a kernel may leave out any of them. So it may be off as
 # outputs of such types are, or as far as any element is, up to a share of the largest.
 ROUNDINGS = 4
@@ -23,16 +23,18 @@ class NotWide(Exception):
 
 
 def is_rounded(value):
-    return isinstance(value, torch.dtype) and value in ROUNDED
+    return isinstance(value, torch.dtype) and value in ROUNDINGS_OF
 
 
-def rounding_to(dtype):
-    return torch.finfo(dtype).eps / 2
+def widened(value):
+    if not is_rounded(value):
+        return value
+    return torch.complex128 if value.is_complex else torch.float64
 
 
 class Wide(TorchDispatchMode):
-    """Every type that is asked for is double. If it `keeps` what 16 bits lose, results are rounded to them, and go on as
-    doubles: as in a kernel that stores them, and computes in a wider type."""
+    """Every type that is asked for is double. If it `keeps` what 16 bits lose, results are rounded to them, and go on
+    as doubles: as in a kernel that stores them, and computes in a wider type."""
 
     def __init__(self, keeps=False):
         super().__init__()
@@ -46,13 +48,12 @@ class Wide(TorchDispatchMode):
         asked = [value for value in (*args, *kwargs.values()) if is_rounded(value)]
         if not asked:
             return function(*args, **kwargs)
-        coarsest = max(asked, key=rounding_to)
-        self.rounding = max(self.rounding, rounding_to(coarsest))
+        coarsest = max(asked, key=ROUNDINGS_OF.get)
+        self.rounding = max(self.rounding, ROUNDINGS_OF[coarsest])
         if torch.Tag.nondeterministic_seeded in function.tags:  # doubles would be other numbers
-            return function(*args, **kwargs).double()
-        change = lambda value: torch.float64 if is_rounded(value) else value
-        result = function(*map(change, args), **{name: change(value) for name, value in kwargs.items()})
-        loses = self.keeps and rounding_to(coarsest) > FINE and isinstance(result, torch.Tensor)
+            return function(*args, **kwargs).to(widened(coarsest))
+        result = function(*map(widened, args), **{name: widened(value) for name, value in kwargs.items()})
+        loses = self.keeps and ROUNDINGS_OF[coarsest] > FINE and isinstance(result, torch.Tensor)
         return result.to(coarsest).double() if loses else result
 
 
@@ -121,8 +122,10 @@ class Values:
 
     def hangs_on_16_bits(self, number, size, off):
         """Else what the module asks of fp32 makes the difference."""
-        if self.kept and bool(((self.kept[number].double() - self.wide[number].double()).abs() > SAME * size.max()).any()):
-            return True
+        if self.kept:
+            moved = (self.kept[number].double() - self.wide[number].double()).abs()
+            if bool((moved > SAME * size.max()).any()):
+                return True
         return bool((off > SHOWS * self.rounding * size).any())
 
 

@@ -23,6 +23,7 @@ import torch
 import conditioning
 import extensions
 import gpu
+import own_error
 import precise
 import signature
 import triton_support
@@ -444,8 +445,8 @@ def put(memory, offset, tensor):
 
 
 def evaluate(program, control):
-    """Answers as often as it is asked: for each output its value in fp64, then what the module's own precision gives,
-    then by how much a rounding of the inputs changes it, then by how much the roundings that the module asks for may
+    """Answers as often as it is asked: for each output its value in fp64, then what the module's own precision is off
+    by, then by how much a rounding of the inputs changes it, then by how much the roundings that the module asks for may
     move it, all as doubles."""
     load, library = program.load, program.library
     window = mmap.mmap(program.files[2], 0, mmap.MAP_SHARED, mmap.PROT_READ)
@@ -486,7 +487,10 @@ def answer(program, window, device, usual, double):
     def copies():
         return [tensor.clone() for tensor in inputs]
 
-    own = [value.to(DTYPES[spec["dtype"]]) for value, spec in zip(call(usual, copies()), load["outputs"])]
+    def call_own(tensors):
+        return [value.to(DTYPES[spec["dtype"]]) for value, spec in zip(call(usual, tensors), load["outputs"])]
+
+    own = call_own(copies())
     values = precise.Values(call_precise, copies)
     if len(values.written) != len(load["outputs"]):
         raise ValueError("the module returns %d values, the task has %d outputs" % (
@@ -498,12 +502,15 @@ def answer(program, window, device, usual, double):
     between = [values.between(number, value) for number, value in enumerate(own)]
     movable = [conditioning.is_movable(tensor) and not spec["scalar"] for tensor, spec in zip(inputs, load["inputs"])]
     seed = load["seed"] ^ zlib.crc32(window)
-    changes = conditioning.changes_by_rounding(call_precise if values.are_one() else call_wide, inputs, movable,
+    call_exact = call_precise if values.are_one() else call_wide
+    changes = conditioning.changes_by_rounding(call_exact, inputs, movable,
                                                [value.double().clone() for value in values.wide], seed)
+    off = [own_error.off_by(rounded, value) for rounded, (value, _) in zip(own, between)]
+    off = own_error.own_errors(off, call_own, call_exact, inputs, movable, seed)
     offset = 0
-    for (value, apart), rounded, change in zip(between, own, changes):
+    for (value, apart), error, change in zip(between, off, changes):
         offset = put(program.outputs, offset, value)
-        offset = put(program.outputs, offset, rounded.double())
+        offset = put(program.outputs, offset, error)
         offset = put(program.outputs, offset, change)
         offset = put(program.outputs, offset, apart)
     if device != "cpu":

@@ -114,8 +114,7 @@ void add_tolerance(const BoundTask& task, const ReferenceRoom::Answer& answer, E
   for (std::size_t i = 0; i < exact.size(); ++i) {
     if (!std::isfinite(exact[i])) continue;
     largest = std::max(largest, std::fabs(exact[i]));
-    if (std::isfinite(answer.usual[i]))
-      own_error = std::max(own_error, std::fabs(answer.usual[i] - exact[i]) - answer.apart[i]);
+    if (std::isfinite(answer.off[i])) own_error = std::max(own_error, answer.off[i] - answer.apart[i]);
   }
   const double u = type.unit_roundoff, u_inside = std::min(u, info(DType::kF32).unit_roundoff);
   const bool is_narrow = u > u_inside;
@@ -134,9 +133,9 @@ void add_tolerance(const BoundTask& task, const ReferenceRoom::Answer& answer, E
 
 /// Whether the module's own precision cannot hold what it computes: such inputs are no candidate's
 /// fault.
-bool overflows(const std::vector<double>& exact, const std::vector<double>& usual) {
+bool overflows(const std::vector<double>& exact, const std::vector<double>& off) {
   for (std::size_t i = 0; i < exact.size(); ++i)
-    if (std::isfinite(exact[i]) && !std::isfinite(usual[i])) return true;
+    if (std::isfinite(exact[i]) && !std::isfinite(off[i])) return true;
   return false;
 }
 
@@ -213,7 +212,7 @@ class ProcessReference final : public Reference {
       expected.compare = output.compare;
       expected.value.shape = task.shape_of(output.name);
       expected.value.data = std::move(answers[i].exact);
-      expected.range_share = overflows(expected.value.data, answers[i].usual) ? INFINITY : 0;
+      expected.range_share = overflows(expected.value.data, answers[i].off) ? INFINITY : 0;
       add_tolerance(task, answers[i], expected);
     }
     return all;
@@ -373,7 +372,7 @@ class ReferenceRoom::Oracle {
       const auto count = element_count(task.shape_of(output.name));
       Answer& answer = answers.emplace_back();
       answer.exact.assign(from, from + count);
-      answer.usual.assign(from + count, from + 2 * count);
+      answer.off.assign(from + count, from + 2 * count);
       answer.change.assign(from + 2 * count, from + 3 * count);
       answer.apart.assign(from + 3 * count, from + 4 * count);
       for (double& change : answer.change)

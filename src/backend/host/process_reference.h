@@ -31,11 +31,12 @@ class ReferenceRoom {
   /// forward() returns. Other tasks as they are. Errors: kInvalid, with the module's traceback or
   /// what is not taken.
   Result<TaskSpec> complete(TaskSpec spec);
-  /// Each output in fp64, what the module gives in its own precision, by how much a rounding of the
-  /// inputs changes it, and how far it is from what the module gives in fp64 with the roundings
-  /// that it asks for, and without them: infinite where those leave a type's range.
+  /// Each output in fp64, what the module's own precision is off by (infinite where it does not
+  /// hold the value), by how much a rounding of the inputs changes it, and how far it is from what
+  /// the module gives in fp64 with the roundings that it asks for, and without them: infinite where
+  /// those leave a type's range.
   struct Answer {
-    std::vector<double> exact, usual, change, apart;
+    std::vector<double> exact, off, change, apart;
   };
   Result<std::vector<Answer>> evaluate(const BoundTask& task, std::span<const HostTensor> inputs);
 

@@ -530,9 +530,9 @@ TEST_F(ToleranceTest, IsAnyWhereATypeThatAModuleAsksForIsTooSmall) {
 TEST_F(ToleranceTest, IsKnownOfModulesThatMixTypesOrLookAtBits) {
   const std::vector<double> x = heavy_tails(3);
   EXPECT_TRUE(judge("x.float() @ torch.eye(4)", "x + 0", x).pass);
-  EXPECT_FALSE(judge("x.float() @ torch.eye(4)", "x * 1.001", x).pass);
+  EXPECT_FALSE(judge("x.float() @ torch.eye(4)", "x * 1.01", x).pass);
   EXPECT_TRUE(judge("x.float().view(torch.int32).view(torch.float32)", "x + 0", x).pass);
-  EXPECT_FALSE(judge("x.float().view(torch.int32).view(torch.float32)", "x * 1.001", x).pass);
+  EXPECT_FALSE(judge("x.float().view(torch.int32).view(torch.float32)", "x * 1.01", x).pass);
 }
 
 TEST_F(ToleranceTest, AllowsNoRoundingOfWholeNumbersThatAModuleRounds) {
@@ -549,6 +549,23 @@ TEST_F(ToleranceTest, AllowsTheIndexThatAModulesOwnPrecisionGivesOrAnExactOne) {
     EXPECT_TRUE(judge(module, "x.argmax(-1)", alike_in_fp32).pass) << module;
     for (const char* wrong : {"x.argmin(-1)", "x.argmax(-1) * 0", "x.argmax(-1) + 1"})
       EXPECT_FALSE(judge(module, wrong, alike_in_fp32).pass) << module << " by " << wrong;
+  }
+}
+
+TEST_F(ToleranceTest, OfALossHangsOnNoLuckOfTheModules) {
+  const std::string module =
+      "torch.nn.functional.kl_div(torch.log_softmax(x, -1), torch.softmax(x * 1.01, -1), "
+      "reduction='batchmean')";
+  const std::string by_logarithms =
+      "(lambda p, q: (q.exp() * (q - p)).sum() / x.shape[0])(x - x.logsumexp(-1, True), "
+      "x * 1.01 - (x * 1.01).logsumexp(-1, True))";
+  for (const std::uint64_t seed : {5, 6, 17}) {
+    Rng rng(Seed::from_number(seed));
+    std::vector<double> x(256);
+    for (double& value : x) value = rng.normal();
+    const Comparison right = judge(module, by_logarithms, x);
+    EXPECT_TRUE(right.pass) << right.worst_ratio << " at " << seed;
+    EXPECT_FALSE(judge(module, module + " * 1.5", x).pass);
   }
 }
 
