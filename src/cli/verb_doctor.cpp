@@ -26,6 +26,7 @@ struct DoctorOptions {
   bool conformance = false;
   std::vector<std::string> only;
   bool without_naive = false;
+  int repeat = 1;
   std::string folder;  ///< empty: the device's part of tests/conformance
 };
 
@@ -138,6 +139,8 @@ void print_case(const ConformanceResult& result, bool with_naive) {
   if (with_naive)
     print("naive grader: {:<10}{} ", name(result.naive.kind), result.naive_as_expected ? "" : "(unexpected)");
   print("{:.2f} s{}\n", result.seconds, more);
+  if (result.let_pass > 0)
+    print("         let pass in {} of {} examinations\n", result.let_pass, result.examined);
   if (!result.as_expected) print_block("         ", result.detail);
   if (with_naive && !result.naive_as_expected)
     print("         the naive grader said {}\n", result.naive.detail);
@@ -194,6 +197,7 @@ Result<int> conformance(const DoctorOptions& options) {
                                        "expected.toml"));
   }
   suite.only = options.only;
+  suite.times = options.repeat;
   suite.naive = !options.without_naive;
   suite.cancel = stop_token();
   CaseSink progress;
@@ -224,6 +228,10 @@ void add_doctor(CLI::App& app, Run& run) {
       ->needs(suite);
   verb->add_flag("--without-naive", options->without_naive,
                  "Do not ask the naive grader, which takes most of the time")
+      ->needs(suite);
+  verb->add_option("--repeat", options->repeat,
+                   "Examine each case that must be refused so many times, with other inputs and shapes")
+      ->check(CLI::Range(1, 1000))
       ->needs(suite);
   verb->add_option("--folder", options->folder, "Where the conformance suite is")->needs(suite);
   verb->callback([options, &run] {

@@ -24,6 +24,9 @@ struct ConformanceCase {
   int threads = 1;        ///< skipped on a backend with fewer
   bool alone = false;     ///< skipped on a backend with several: its threads would share what it keeps
   std::string naive = "accepted";  ///< or "faster", "harmed", "any"
+
+  /// Whether the gym must not let it pass.
+  bool must_be_refused() const;
 };
 
 /// What cases attempt, from "work left out" to "honest kernels", in the order in which suites are
@@ -36,12 +39,14 @@ Result<std::vector<ConformanceCase>> read_conformance_table(const std::string& f
 struct ConformanceResult {
   ConformanceCase spec;
   bool skipped = false;
-  bool as_expected = false;  ///< by the gym; false if skipped
+  bool as_expected = false;  ///< by the gym, each time; false if skipped
   bool naive_as_expected = false;
   Outcome outcome = Outcome::kInfra;
   std::string reason;
   std::string detail;
-  double seconds = 0;               ///< build, verify and time
+  int examined = 0;                 ///< how many times, with secrets of its own each
+  int let_pass = 0;                 ///< in how many of them, of a case that must be refused
+  double seconds = 0;               ///< build, verify and time, the first time
   std::optional<Interval> speedup;  ///< over the naive build, where timed
   double over_twin = 0;             ///< speedup over the case that `over` names; 0 if none
   double unseen_over_usual = 0;     ///< time on unseen inputs over that on others; 0: unmeasured
@@ -75,7 +80,8 @@ struct ConformanceOptions {
   NaiveGrader* grader = nullptr;       ///< for the backend's device; null: the CPU's
   double block_timeout_seconds = 10;   ///< of the tasks' naive builds too, which two threads share
   std::vector<std::string> only = {};  ///< files without suffix; empty: all
-  CancelToken cancel = {};             ///< once raised, the suite ends soon with kCancelled
+  int times = 1;            ///< that each case that must be refused is examined; the others are once
+  CancelToken cancel = {};  ///< once raised, the suite ends soon with kCancelled
 };
 
 /// Evaluates every candidate listed in `folder`/expected.toml and reports an event

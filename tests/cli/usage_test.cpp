@@ -210,6 +210,7 @@ const std::vector<WrongUse> kWrongUses = {
      3,
      {"'n=1,n=2' gives 'n' twice"}},
     {"OnlySomeOfNoSuite", {"doctor", "--only", "zeros"}, 2, {"--only", "--conformance"}},
+    {"RepeatedNeverIsNoSuite", {"doctor", "--conformance", "--repeat", "0"}, 2, {"--repeat", "1 to 1000"}},
     {"BuildForNoArchitecture",
      {"build", "tiny.toml", "tiny.toml", "--out", "o", "--arch", "sm_90"},
      3,

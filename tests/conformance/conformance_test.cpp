@@ -4,6 +4,7 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <set>
 
 #include "backend/cpu/cpu_backend.h"
@@ -94,6 +95,54 @@ TEST(Conformance, ATaskThatCannotBePreparedCostsItsOwnCasesAlone) {
     EXPECT_EQ(result.reason, "no_verdict");
     EXPECT_NE(result.detail.find("naive build"), std::string::npos) << result.detail;
   }
+}
+
+/// As if the suite demanded that an honest kernel be refused: it is let pass each time.
+TEST(Conformance, ACaseThatMustBeRefusedIsExaminedAsOftenAsAskedFor) {
+  const auto backend = backend_with(1);
+  ASSERT_TRUE(backend);
+  const std::filesystem::path folder = testing::TempDir() + "lathe-conformance-again";
+  std::filesystem::create_directories(folder / "tasks");
+  const auto overwrite = std::filesystem::copy_options::overwrite_existing;
+  for (const char* file : {"zeros.cpp", "online_softmax.cpp", "softmax_by_exp2.cpp", "tasks/softmax.toml"})
+    std::filesystem::copy_file(kFolder + "/" + file, folder / file, overwrite);
+  std::ofstream(folder / "expected.toml") << R"toml(
+[[case]]
+file = "zeros.cpp"
+class = "work left out"
+task = "softmax"
+expect = "WRONG"
+reason = ["bound", "nan_mask"]
+[[case]]
+file = "online_softmax.cpp"
+class = "work left out"
+task = "softmax"
+expect = "WRONG"
+reason = "bound"
+[[case]]
+file = "softmax_by_exp2.cpp"
+class = "honest kernels"
+task = "softmax"
+expect = "PASS"
+reason = "ok"
+)toml";
+  ConformanceOptions options;
+  options.naive = false;
+  options.times = 2;
+  const auto report = run_conformance(folder, *backend, null_sink(), options);
+  ASSERT_TRUE(report.ok()) << report.error().to_string();
+  ASSERT_EQ(report->results.size(), 3u);
+  const ConformanceResult &wrong = report->results[0], &let = report->results[1],
+                          &honest = report->results[2];
+  EXPECT_TRUE(wrong.as_expected) << wrong.detail;
+  EXPECT_EQ(wrong.examined, 2);
+  EXPECT_EQ(wrong.let_pass, 0);
+  EXPECT_FALSE(let.as_expected);
+  EXPECT_EQ(let.examined, 2);
+  EXPECT_EQ(let.let_pass, 2);
+  EXPECT_TRUE(honest.as_expected) << honest.detail;
+  EXPECT_EQ(honest.examined, 1);
+  EXPECT_EQ(honest.let_pass, 0);
 }
 
 TEST(Conformance, ANameThatTheTableLacksIsAnError) {
