@@ -61,13 +61,13 @@ std::vector<TaskBench::HiddenShape> TaskBench::draw_hidden(const Seed& seed, con
 
 std::vector<TaskBench::HiddenShape> TaskBench::draw_hidden(const Seed& seed, const TaskSpec& spec) const {
   std::vector<HiddenShape> hidden;
-  for (Dims& dims : draw_hidden_shapes(spec, seed, options_.hidden_shapes, kHiddenFlops))
-    hidden.push_back({std::move(dims)});
-  for (Dims& dims : draw_shapes_beside(spec, seed, hidden_limits(kHiddenFlops)))
-    hidden.push_back({std::move(dims)});
+  std::vector<Dims> small = draw_hidden_shapes(spec, seed, options_.hidden_shapes, kHiddenFlops);
+  std::ranges::move(draw_shapes_beside(spec, seed, hidden_limits(kHiddenFlops), small),
+                    std::back_inserter(small));
   const auto scored = std::span(shapes_).first(spec_->shapes.size());
   const SizeLimits limits = large_limits(*reference_, scored);
-  auto large = draw_large_shape(spec, seed, limits, kHiddenFlops);
+  auto large = draw_large_shape(spec, seed, limits, kHiddenFlops, small);
+  for (Dims& dims : small) hidden.push_back({std::move(dims)});
   if (!large) large = draw_shape_beyond(spec, seed, limits);
   if (large) hidden.push_back({*std::move(large), true});
   return hidden;

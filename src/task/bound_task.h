@@ -2,6 +2,7 @@
 
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -36,8 +37,9 @@ Result<BoundTask> bind(const TaskSpec& spec, const Dims& dims);
 /// Unpredictable shapes within the ranges and the domain, small enough to verify quickly: of each
 /// three, one whose extents are all multiples of 64, and none of them a scored shape's, as far as
 /// ranges go, and two of tile sizes +- 1, primes, ones and odd extents. Most are long in one dim,
-/// each in another, first in dims that no scored shape takes to their end. Deterministic in the
-/// seed. Empty for a fixed task.
+/// each in another, first in dims that no scored shape takes to their end, and each has of what
+/// kernels treat apart (ShapeCoverage) what those before it lack. Deterministic in the seed. Empty
+/// for a fixed task.
 std::vector<Dims> draw_hidden_shapes(const TaskSpec& spec, const Seed& seed, int count, double max_flops);
 
 struct SizeLimits {
@@ -49,14 +51,16 @@ SizeLimits hidden_limits(double max_flops);
 /// A shape as large as the limits allow within a factor of about four, up to the domain's end, most
 /// often long in a dim in which draw_hidden_shapes() of the same seed gives none that is. None
 /// where the domain ends before shapes have more values, or more arithmetic than `hidden_flops`,
-/// than draw_hidden_shapes() gives them, or for a fixed task.
+/// than draw_hidden_shapes() gives them, or for a fixed task. It is chosen for what `others`, those
+/// of the same verification, lack.
 std::optional<Dims> draw_large_shape(const TaskSpec& spec, const Seed& seed, const SizeLimits& limits,
-                                     double hidden_flops);
+                                     double hidden_flops, std::span<const Dims> others = {});
 /// Scored shapes but for the extent of one dim, in each shape another's, which is most often
 /// awkward and no longer than the limits allow: where kernels made for the scored extents forget a
-/// remainder. At most two. None for a fixed task, where there is one dim, or where no such shape is
-/// within the limits.
-std::vector<Dims> draw_shapes_beside(const TaskSpec& spec, const Seed& seed, const SizeLimits& limits);
+/// remainder. At most two, chosen for what `others` lack. None for a fixed task, where there is one
+/// dim, or where no such shape is within the limits.
+std::vector<Dims> draw_shapes_beside(const TaskSpec& spec, const Seed& seed, const SizeLimits& limits,
+                                     std::span<const Dims> others = {});
 /// A shape whose extents are all larger than any scored shape's, as far as their ranges go: for
 /// domains that end before a shape is large. None where no range goes further, or within the limits
 /// no shape does.

@@ -6,24 +6,29 @@
 #include <span>
 
 #include "task/bound_task.h"
+#include "task/shape_coverage.h"
 #include "task/spec_parse.h"
 
 namespace lathe {
 namespace {
 
 constexpr int kTriesPerShape = 400, kTriesToFit = 8, kTriesUnlikeScored = 40;
+constexpr int kDraws = 32;  ///< of which most shapes are the one that adds the most to the others
 constexpr std::size_t kMostBeside = 2;
 constexpr double kSquares = 0.15, kStretched = 0.6;  // of the awkward shapes
 constexpr double kBalanced = 0.35;                   // of the large ones; the others are stretched
 constexpr double kAnyOfFew = 0.4;                    // of aligned shapes' extents in small ranges
+constexpr double kGainOfCost = 2;                    // what a shape must add that is as large as allowed
+constexpr double kAlignedLarge = 0.2;                // as far as extents were halved
 constexpr double kStretchedElements = 0.25;          // of those that other shapes may have
 constexpr double kMaxHiddenElements = 1 << 21;       ///< of all values together, to keep verification fast
 constexpr std::array<std::int64_t, 7> kTiles = {4, 8, 16, 32, 64, 128, 256};
 constexpr std::array<std::int64_t, 16> kPrimes = {2,  3,  5,   7,   13,  17,  31,  37,
                                                   61, 97, 127, 131, 257, 509, 521, 1021};
 constexpr std::array<std::int64_t, 5> kAlignments = {2, 8, 16, 32, 64};
-constexpr std::array<std::int64_t, 4> kEdges = {-1, 0, 1, 1};  // a tail of one is the most awkward
-constexpr std::int64_t kMultiples = 5;                         // of a tile, of which an extent is at the edge
+constexpr std::array<std::int64_t, 6> kEdges = {-2, -1, 0, 1, 1, 2};  // a tail of one is the most awkward
+constexpr std::int64_t kMostAboveLow = 6;                             ///< of a tiny extent
+constexpr std::int64_t kMultiples = 5;  // of a tile, of which an extent is at the edge
 constexpr std::int64_t kStepsOfSmall =
     4;  // that a small range has, of which half of the extents are multiples
 
@@ -61,7 +66,7 @@ std::int64_t draw_extent(Rng& rng, const DimRange& range, Style style) {
       extent |= 1;
       break;
     case Style::kTiny:
-      extent = range.low + rng.between(0, 2);
+      extent = rng.chance(0.5) ? range.low : range.low + rng.between(1, kMostAboveLow);
       break;
     case Style::kAligned: {
       const std::int64_t tile = kAlignments[rng.below(kAlignments.size())];
@@ -119,10 +124,11 @@ std::optional<Dims> with_end(const TaskSpec& spec, Dims dims, const std::string&
   return std::nullopt;
 }
 
-bool is_within(const TaskSpec& spec, const Dims& dims, const SizeLimits& limits) {
-  if (!inside(spec, dims)) return false;
-  const Result<BoundTask> bound = lathe::bind(spec, dims);
-  return bound.ok() && fits(*bound, limits);
+std::optional<BoundTask> bind_within(const TaskSpec& spec, const Dims& dims, const SizeLimits& limits) {
+  if (!inside(spec, dims)) return std::nullopt;
+  Result<BoundTask> bound = lathe::bind(spec, dims);
+  if (!bound.ok() || !fits(*bound, limits)) return std::nullopt;
+  return *std::move(bound);
 }
 
 /// Extents of a dim that domains may tie to the others: multiples and parts of them, products and
@@ -251,7 +257,7 @@ template <class Draw>
 Dims draw_within(const TaskSpec& spec, Rng& rng, const SizeLimits& limits, const Kept& kept,
                  std::int64_t tile, Draw&& draw) {
   Dims dims;
-  for (int tries = 0; tries < kTriesToFit && !(tries > 0 && is_within(spec, dims, limits)); ++tries) {
+  for (int tries = 0; tries < kTriesToFit && !(tries > 0 && bind_within(spec, dims, limits)); ++tries) {
     dims = draw();
     mend(spec, rng, dims);
   }
@@ -327,6 +333,38 @@ Dims draw_high(const TaskSpec& spec, Rng& rng) {
   return dims;
 }
 
+/// The share of what the limits allow.
+double cost(const BoundTask& task, const SizeLimits& limits) {
+  return std::max(task.flops / limits.flops, task.value_elements() / limits.elements);
+}
+
+/// Keeps the one of several shapes that adds the most to those before, at little cost.
+class Choice {
+ public:
+  Choice(const ShapeCoverage& coverage, int draws) : coverage_(coverage), draws_(draws) {}
+
+  void offer(const Dims& dims, double costs = 0) {
+    const double gain = coverage_.gain(dims) - kGainOfCost * costs;
+    if (!best_ || gain > most_) best_ = dims, most_ = gain;
+    ++offered_;
+  }
+  bool done() const { return offered_ == draws_; }
+  const std::optional<Dims>& best() const { return best_; }
+
+ private:
+  const ShapeCoverage& coverage_;
+  int draws_;
+  std::optional<Dims> best_;
+  double most_ = 0;
+  int offered_ = 0;
+};
+
+ShapeCoverage coverage_of(const TaskSpec& spec, std::span<const Dims> shapes) {
+  ShapeCoverage coverage(spec);
+  for (const Dims& dims : shapes) coverage.add(dims);
+  return coverage;
+}
+
 }  // namespace
 
 std::vector<Dims> draw_hidden_shapes(const TaskSpec& spec, const Seed& seed, int count, double max_flops) {
@@ -334,72 +372,87 @@ std::vector<Dims> draw_hidden_shapes(const TaskSpec& spec, const Seed& seed, int
   if (spec.fixed || spec.dim_names.empty()) return shapes;
   std::set<Dims> seen;
   for (const NamedShape& shape : spec.shapes) seen.insert(shape.dims);
-  constexpr std::array kAwkward = {Style::kTileEdge, Style::kPrime, Style::kTiny, Style::kOdd};
+  constexpr std::array kAwkward = {Style::kTileEdge, Style::kPrime, Style::kTiny, Style::kOdd, Style::kAny};
   const SizeLimits limits = hidden_limits(max_flops);
   const Rota rota = draw_rota(spec, seed);
-  Rng rng(seed.derive("hidden shapes"));
+  ShapeCoverage coverage(spec);
   for (int i = 0; i < count; ++i) {
+    Rng rng(seed.derive("hidden shape", static_cast<std::uint64_t>(i)));
     const std::string favoured = rota.turn(i);
-    for (int tries = 0; tries < kTriesPerShape; ++tries) {
+    const bool is_aligned = i % 3 == 1;
+    Choice choice(coverage, is_aligned ? 1 : kDraws);
+    for (int tries = 0; tries < kTriesPerShape && !choice.done(); ++tries) {
+      if (tries >= kTriesPerShape / 4 && choice.best()) break;
       const bool desperate = tries >= kTriesPerShape / 4;
       Style style = kAwkward[rng.below(kAwkward.size())];
       if (desperate) style = rng.chance(0.5) ? Style::kAligned : Style::kAny;
-      const bool aligned = i % 3 == 1 && !desperate;
+      const bool aligned = is_aligned && !desperate;
       Dims dims = aligned ? draw_aligned(spec, rng, favoured, limits)
                           : draw_awkward(spec, rng, style, favoured, limits);
       for (int again = 0; aligned && again < kTriesUnlikeScored && resembles_scored(spec, dims); ++again)
         dims = draw_aligned(spec, rng, favoured, limits);
-      if (!is_within(spec, dims, limits) || !seen.insert(dims).second) continue;
-      shapes.push_back(dims);
-      break;
+      if (seen.contains(dims)) continue;
+      if (const auto task = bind_within(spec, dims, limits)) choice.offer(dims, cost(*task, limits));
     }
+    if (!choice.best()) continue;
+    shapes.push_back(*choice.best());
+    seen.insert(shapes.back());
+    coverage.add(shapes.back());
   }
   return shapes;
 }
 
 std::optional<Dims> draw_large_shape(const TaskSpec& spec, const Seed& seed, const SizeLimits& limits,
-                                     double hidden_flops) {
+                                     double hidden_flops, std::span<const Dims> others) {
   if (spec.fixed || spec.dim_names.empty()) return std::nullopt;
+  const ShapeCoverage coverage = coverage_of(spec, others);
   const Rota rota = draw_rota(spec, seed);
   Rng rng(seed.derive("large shape"));
-  for (int tries = 0; tries < kTriesPerShape; ++tries) {
+  const bool aligned = rng.chance(kAlignedLarge);
+  Choice choice(coverage, aligned ? 1 : kDraws);
+  for (int tries = 0; tries < kTriesPerShape && !choice.done(); ++tries) {
+    if (tries >= kDraws && choice.best()) break;
     Kept kept = {rota.last(), rota.dims[rng.below(rota.dims.size())]};
     if (rota.open != 1 && rng.chance(kBalanced)) kept.clear();
     Dims high = draw_high(spec, rng);
     mend(spec, rng, high);
-    const Dims dims = shrink(spec, rng, high, limits, kept, rng.chance(0.3) ? 64 : 1);
-    if (!is_within(spec, dims, limits)) continue;
-    const BoundTask task = *lathe::bind(spec, dims);
-    if (task.value_elements() > kMaxHiddenElements || task.flops > hidden_flops) return dims;
+    const Dims dims = shrink(spec, rng, high, limits, kept, aligned ? 64 : 1);
+    const auto task = bind_within(spec, dims, limits);
+    if (!task) continue;
+    if (task->value_elements() > kMaxHiddenElements || task->flops > hidden_flops) choice.offer(dims);
   }
-  return std::nullopt;
+  return choice.best();
 }
 
 SizeLimits hidden_limits(double max_flops) { return {max_flops, kMaxHiddenElements}; }
 
-std::vector<Dims> draw_shapes_beside(const TaskSpec& spec, const Seed& seed, const SizeLimits& limits) {
-  constexpr std::array kStyles = {Style::kTileEdge, Style::kPrime, Style::kOdd, Style::kTiny,
-                                  Style::kAligned};
+std::vector<Dims> draw_shapes_beside(const TaskSpec& spec, const Seed& seed, const SizeLimits& limits,
+                                     std::span<const Dims> others) {
+  constexpr std::array kStyles = {Style::kTileEdge, Style::kPrime,   Style::kOdd,
+                                  Style::kTiny,     Style::kAligned, Style::kAny};
   std::vector<Dims> shapes;
   if (spec.fixed || spec.dim_names.size() < 2 || spec.shapes.empty()) return shapes;
   Rng rng(seed.derive("shapes beside"));
+  ShapeCoverage coverage = coverage_of(spec, others);
   std::vector<std::string> names = spec.dim_names;
   rng.shuffle(names);
-  const auto draw = [&](const std::string& name) -> std::optional<Dims> {
-    for (int tries = 0; tries < kTriesPerShape / 4; ++tries) {
-      Dims dims = spec.shapes[rng.below(spec.shapes.size())].dims;
-      const std::int64_t scored = dims.at(name);
-      // Drawn again from half of the range where it is too long, so that it is not always short.
-      for (DimRange range = spec.dim_ranges.at(name); range.high > range.low; range.high /= 2) {
-        dims[name] = draw_extent(rng, range, kStyles[rng.below(kStyles.size())]);
-        if (dims[name] != scored && is_within(spec, dims, limits)) return dims;
-      }
+  const auto offer = [&](const std::string& name, Dims dims, Choice& choice) {
+    const std::int64_t scored = dims.at(name);
+    // Drawn again from half of the range where it is too long, so that it is not always short.
+    for (DimRange range = spec.dim_ranges.at(name); range.high > range.low; range.high /= 2) {
+      dims[name] = draw_extent(rng, range, kStyles[rng.below(kStyles.size())]);
+      const auto task = dims[name] == scored ? std::nullopt : bind_within(spec, dims, limits);
+      if (task) return choice.offer(dims, cost(*task, limits));
     }
-    return std::nullopt;
   };
   for (const std::string& name : names) {
     if (shapes.size() == kMostBeside) break;
-    if (auto dims = draw(name)) shapes.push_back(*std::move(dims));
+    Choice choice(coverage, kDraws);
+    for (int tries = 0; tries < kTriesPerShape / 4 && !choice.done(); ++tries)
+      offer(name, spec.shapes[rng.below(spec.shapes.size())].dims, choice);
+    if (!choice.best()) continue;
+    shapes.push_back(*choice.best());
+    coverage.add(shapes.back());
   }
   return shapes;
 }
@@ -420,7 +473,7 @@ std::optional<Dims> draw_shape_beyond(const TaskSpec& spec, const Seed& seed, co
       beyond = beyond || open;
     }
     if (!beyond) return std::nullopt;
-    if (is_within(spec, dims, limits)) return dims;
+    if (bind_within(spec, dims, limits)) return dims;
   }
   return std::nullopt;
 }

@@ -1,0 +1,72 @@
+#include "task/shape_coverage.h"
+
+#include <algorithm>
+
+namespace lathe {
+namespace {
+
+constexpr std::int64_t kVector = 4, kFew = 8, kTile = 16, kMany = 64;
+constexpr std::size_t kHalves = 4;  // of tiles of 8, 16, 32 and 64
+constexpr std::size_t kTraitsOfDim = 9 + 2 * kHalves, kTraitsOfPair = 7;
+
+}  // namespace
+
+ShapeCoverage::ShapeCoverage(const TaskSpec& spec) {
+  for (const std::string& name : spec.dim_names) {
+    Dim dim{name, spec.dim_ranges.at(name)};
+    for (const NamedShape& shape : spec.shapes) dim.longest = std::max(dim.longest, shape.dims.at(name));
+    dims_.push_back(std::move(dim));
+  }
+  met_.resize(dims_.size() * (kTraitsOfDim + kTraitsOfPair * dims_.size()));
+}
+
+// The weights are such that of few shapes some are short in a dim and the others ragged in it, and
+// that no class becomes rare for another's sake.
+template <class Visit>
+void ShapeCoverage::each_trait(const Dims& dims, Visit visit) const {
+  std::size_t trait = 0;
+  const auto next = [&](bool holds, double weight) {
+    if (holds) visit(trait, weight);
+    ++trait;
+  };
+  for (std::size_t d = 0; d < dims_.size(); ++d) {
+    const Dim& dim = dims_[d];
+    const std::int64_t n = dims.at(dim.name);
+    next(n == dim.range.low, 8.5);
+    next(n > dim.range.low && n <= kVector, 2);
+    next(n > dim.range.low && n < kFew, 4.5);
+    for (std::int64_t rest = 1; rest < kVector; ++rest) next(n > kVector && n % kVector == rest, 4.5);
+    for (std::int64_t tile = kFew; tile <= kFew << (kHalves - 1); tile *= 2) {
+      const std::int64_t rest = n > tile ? n % tile : 0;
+      next(rest > 0 && 2 * rest < tile, 0.75);
+      next(2 * rest >= tile, 0.75);
+    }
+    next(n > kMany && n % 2 == 1, 0.5);
+    next(n > dim.longest, 4);
+    next(n > dim.range.high / 2, 2);
+    for (std::size_t e = 0; e < d; ++e) {
+      const std::int64_t m = dims.at(dims_[e].name);
+      next(m == n && n > kVector, 6);
+      next(m > n, 1);
+      next(m < n, 1);
+      next(m < kMany / 2 && n < kMany / 2, 1);
+      next(m > kFew && n > kFew && m % 2 == 1 && n % 2 == 1, 1);
+      next(m % kTile == 0 && n > kFew && n % kTile != 0, 1.5);
+      next(n % kTile == 0 && m > kFew && m % kTile != 0, 1.5);
+    }
+  }
+}
+
+double ShapeCoverage::gain(const Dims& dims) const {
+  double sum = 0;
+  each_trait(dims, [&](std::size_t trait, double weight) {
+    if (!met_[trait]) sum += weight;
+  });
+  return sum;
+}
+
+void ShapeCoverage::add(const Dims& dims) {
+  each_trait(dims, [&](std::size_t trait, double) { met_[trait] = true; });
+}
+
+}  // namespace lathe

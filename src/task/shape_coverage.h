@@ -1,0 +1,37 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "task/spec.h"
+
+namespace lathe {
+
+/// What kernels treat apart in shapes, and may get wrong there alone: an extent of one, each
+/// remainder by the width of a vector, each half of a tile's remainder, more than any scored shape
+/// has, two extents that are equal. Few shapes meet all of it only if each is chosen for what the
+/// others lack.
+class ShapeCoverage {
+ public:
+  explicit ShapeCoverage(const TaskSpec& spec);
+
+  /// How much the shape has of what none of those added has.
+  double gain(const Dims& dims) const;
+  void add(const Dims& dims);
+
+ private:
+  /// Calls visit(number, weight) for each trait that the shape has.
+  template <class Visit>
+  void each_trait(const Dims& dims, Visit visit) const;
+
+  struct Dim {
+    std::string name;
+    DimRange range;
+    std::int64_t longest = 0;  ///< of scored shapes
+  };
+  std::vector<Dim> dims_;
+  std::vector<bool> met_;
+};
+
+}  // namespace lathe

@@ -1,0 +1,89 @@
+#include "task/shape_coverage.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+#include <iterator>
+#include <map>
+#include <string>
+
+#include "task/bound_task.h"
+#include "tests/task/example_tasks.h"
+
+namespace lathe {
+namespace {
+
+constexpr std::string_view kRows = R"toml(
+name = "rows"
+dims = { rows = [1, 4096], cols = [1, 4096] }
+tensor = [{ name = "x", shape = ["rows", "cols"] }]
+graph = "y = softmax(x)"
+shape = [{ name = "base", rows = 1024, cols = 512 }, { name = "long", rows = 128, cols = 4096 }]
+)toml";
+
+Dims shape(std::int64_t rows, std::int64_t cols) { return {{"rows", rows}, {"cols", cols}}; }
+
+TEST(ShapeCoverage, AShapeGainsWhatNoneBeforeHas) {
+  ShapeCoverage coverage(task_of(kRows));
+  const double all = coverage.gain(shape(100, 1));
+  EXPECT_GT(all, 0);
+  coverage.add(shape(100, 1));
+  EXPECT_EQ(coverage.gain(shape(100, 1)), 0);
+  coverage.add(shape(1, 100));
+  EXPECT_EQ(coverage.gain(shape(100, 1)), 0);
+  EXPECT_GT(coverage.gain(shape(100, 2)), 0);
+}
+
+TEST(ShapeCoverage, TellsRemaindersAndHalvesOfTilesApart) {
+  ShapeCoverage coverage(task_of(kRows));
+  coverage.add(shape(64, 65));
+  EXPECT_EQ(coverage.gain(shape(64, 65 + 64)), 0);
+  const double of_half = coverage.gain(shape(64, 64 + 33));
+  EXPECT_GT(of_half, 0);
+  EXPECT_GT(coverage.gain(shape(64, 64 + 34)), of_half);
+}
+
+/// What one verification sees beside the scored shapes.
+std::vector<Dims> draw_all(const TaskSpec& spec, const Seed& seed) {
+  std::vector<Dims> shapes = draw_hidden_shapes(spec, seed, 3, 2e7);
+  std::ranges::move(draw_shapes_beside(spec, seed, hidden_limits(2e7), shapes), std::back_inserter(shapes));
+  if (auto large = draw_large_shape(spec, seed, {2e8, 1 << 23}, 2e7, shapes))
+    shapes.push_back(*std::move(large));
+  return shapes;
+}
+
+/// Left to chance, a remainder of two by four came in one of five verifications.
+TEST(ShapeCoverage, AVerificationMeetsWhatKernelsTreatApartInEachDim) {
+  const std::map<std::string, std::function<bool(std::int64_t)>> classes = {
+      {"one", [](std::int64_t n) { return n == 1; }},
+      {"few", [](std::int64_t n) { return n > 1 && n < 8; }},
+      {"rest 1 of 4", [](std::int64_t n) { return n > 4 && n % 4 == 1; }},
+      {"rest 2 of 4", [](std::int64_t n) { return n > 4 && n % 4 == 2; }},
+      {"rest 3 of 4", [](std::int64_t n) { return n > 4 && n % 4 == 3; }},
+      {"second half of 8", [](std::int64_t n) { return n > 8 && n % 8 >= 4; }},
+      {"second half of 16", [](std::int64_t n) { return n > 16 && n % 16 >= 8; }},
+      {"second half of 32", [](std::int64_t n) { return n > 32 && n % 32 >= 16; }},
+      {"second half of 64", [](std::int64_t n) { return n > 64 && n % 64 >= 32; }},
+      {"odd", [](std::int64_t n) { return n > 64 && n % 2 == 1; }},
+      {"longer than half", [](std::int64_t n) { return n > 2048; }},
+  };
+  const TaskSpec spec = task_of(kRows);
+  constexpr int kRuns = 100;
+  std::map<std::string, int> runs;
+  int squares = 0;
+  for (std::uint64_t seed = 0; seed < kRuns; ++seed) {
+    const std::vector<Dims> shapes = draw_all(spec, Seed::from_number(seed));
+    for (const auto& [name, holds] : classes)
+      for (const std::string& dim : spec.dim_names)
+        runs[name + " of " + dim] +=
+            std::ranges::any_of(shapes, [&](const Dims& dims) { return holds(dims.at(dim)); });
+    squares += std::ranges::any_of(
+        shapes, [](const Dims& dims) { return dims.at("rows") == dims.at("cols") && dims.at("rows") > 1; });
+  }
+  for (const auto& [name, count] : runs) EXPECT_GE(count, kRuns * 6 / 10) << name;
+  EXPECT_GE(squares, kRuns * 6 / 10);
+}
+
+}  // namespace
+}  // namespace lathe
