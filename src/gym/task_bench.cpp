@@ -61,14 +61,15 @@ std::vector<TaskBench::HiddenShape> TaskBench::draw_hidden(const Seed& seed, con
 
 std::vector<TaskBench::HiddenShape> TaskBench::draw_hidden(const Seed& seed, const TaskSpec& spec) const {
   std::vector<HiddenShape> hidden;
-  std::vector<Dims> small = draw_hidden_shapes(spec, seed, options_.hidden_shapes, kHiddenFlops);
-  std::ranges::move(draw_shapes_beside(spec, seed, hidden_limits(kHiddenFlops), small),
-                    std::back_inserter(small));
+  std::vector<Dims> drawn = draw_hidden_shapes(spec, seed, options_.hidden_shapes, kHiddenFlops);
   const auto scored = std::span(shapes_).first(spec_->shapes.size());
   const SizeLimits limits = large_limits(*reference_, scored);
-  auto large = draw_large_shape(spec, seed, limits, kHiddenFlops, small);
-  for (Dims& dims : small) hidden.push_back({std::move(dims)});
+  auto large = draw_large_shape(spec, seed, limits, kHiddenFlops, drawn);
   if (!large) large = draw_shape_beyond(spec, seed, limits);
+  for (const Dims& dims : drawn) hidden.push_back({dims});
+  if (large) drawn.push_back(*large);
+  for (Dims& dims : draw_shapes_beside(spec, seed, hidden_limits(kHiddenFlops), drawn))
+    hidden.push_back({std::move(dims)});
   if (large) hidden.push_back({*std::move(large), true});
   return hidden;
 }

@@ -14,6 +14,7 @@ using Request = FillRequest;
 constexpr std::size_t kChunk = 4096;
 constexpr std::size_t kMinRow = 16;
 constexpr std::size_t kPartsOfRow = 8;
+constexpr std::size_t kManyMatrices = 4;
 constexpr std::uint64_t kDrawOfTensor = std::uint64_t{1} << 40;  // beyond those of its rows
 
 /// A tensor seen as rows along its last axis; short last axes are merged with those before them.
@@ -33,6 +34,13 @@ Rows rows_of(const Shape& shape, std::size_t min_length) {
     }
   }
   return rows;
+}
+
+/// A single row at times as parts, so that a vector is not of one kind alone.
+Rows rows_or_parts(const Request& request) {
+  const Rows rows = rows_of(request.shape, kMinRow);
+  if (rows.count > 1 || (request.row_random.bits(kDrawOfTensor) & 1) == 0) return rows;
+  return {kPartsOfRow, rows.length / kPartsOfRow + 1};
 }
 
 /// Encodes `value(i)` for every element, chunk by chunk.
@@ -110,7 +118,8 @@ struct OneHot {
 };
 
 /// Where the request asks for rows of zeros, a quarter of the tensors of one row is one, and of the
-/// others one row at least.
+/// others one row at least; an eighth of the matrices in a tensor of more axes, of several at least
+/// one, has no other rows.
 void fill_one_hot(const Request& request, HostTensor& out, const OneHot& values) {
   struct Row {
     std::size_t hot;
@@ -122,11 +131,20 @@ void fill_one_hot(const Request& request, HostTensor& out, const OneHot& values)
   const bool zeros =
       request.reach.zero_rows && values.may_be_zero && (!gen.bounded || (gen.low <= 0 && gen.high >= 0));
   const std::size_t certain = request.row_random.bits(kDrawOfTensor) % rows.count;
+  const std::size_t rank = request.shape.size();
+  const std::size_t together = rank > 2 ? static_cast<std::size_t>(request.shape[rank - 2]) : rows.count;
+  const std::size_t matrices = rows.count / together;
+  const std::size_t certain_matrix = request.row_random.bits(kDrawOfTensor + 1) % matrices;
+  const auto is_zero_matrix = [&](std::size_t matrix) {
+    if (matrices >= kManyMatrices && matrix == certain_matrix) return true;
+    return rank > 2 && request.row_random.bits(kDrawOfTensor + 2 + matrix) >> 61 == 0;
+  };
   write_rows(
       request, out, rows,
       [&](std::size_t row) {
         const std::uint64_t draw = request.row_random.bits(row), kind = draw >> 61;
-        const bool zero = kind == 0 || (rows.count == 1 ? kind == 1 : row == certain);
+        const bool zero =
+            kind == 0 || is_zero_matrix(row / together) || (rows.count == 1 ? kind == 1 : row == certain);
         return Row{draw % rows.length, zeros && zero};
       },
       [&](const Row& row, std::size_t i, std::size_t, std::size_t column) {
@@ -156,9 +174,8 @@ void fill_denormal(const Request& request, HostTensor& out) {
   if (request.decl.role == Role::kParameter) return fill_normal(request, out);
   const double least = 2 * info(request.decl.dtype).smallest_normal;
   const double range = std::max(1.0, request.decl.generator.scale / least);
-  Rows rows = rows_of(request.shape, kMinRow);
+  const Rows rows = rows_or_parts(request);
   const std::uint64_t draw = request.row_random.bits(kDrawOfTensor);
-  if (rows.count == 1 && (draw & 1) != 0) rows = {kPartsOfRow, rows.length / kPartsOfRow + 1};
   const std::size_t denormal = (draw >> 1) % rows.count;
   write_rows(
       request, out, rows,
@@ -227,7 +244,7 @@ void fill_large(const Request& request, HostTensor& out) {
   };
   const Generator& gen = request.decl.generator;
   const double most = is_wide(request) ? 2 : 4;
-  const Rows rows = rows_of(request.shape, kMinRow);
+  const Rows rows = rows_or_parts(request);
   write_rows(
       request, out, rows,
       [&](std::size_t row) {
@@ -634,8 +651,9 @@ bool has_flaw(Distribution distribution) {
 }
 
 /// Among the indices drawn from the whole range, those that hurry to one element, jump between the
-/// first and the last, all ask for the last, or go up; rows that stand still, go up or go down but
-/// for one element; and some neighbours that ask for the same, among calls like the timed ones.
+/// first and the last, all ask for the last, or go up, half of the time from the first; rows that
+/// stand still, go up or go down but for one element; and some neighbours that ask for the same,
+/// among calls like the timed ones.
 void fill_indices(const Request& request, HostTensor& out) {
   struct Row {
     std::uint64_t first;
@@ -644,6 +662,7 @@ void fill_indices(const Request& request, HostTensor& out) {
   constexpr std::size_t kTogether = 4;
   const auto limit = static_cast<std::uint64_t>(request.index_limit);
   const std::uint64_t common = request.row_random.bits(0) % limit;
+  const std::uint64_t rising_from = (request.row_random.bits(1) & 1) != 0 ? 0 : common;
   const Rows rows = rows_of(request.shape, 1);
   const std::uint64_t starts = limit > rows.length ? limit - rows.length + 1 : limit;
   write_rows(
@@ -664,7 +683,7 @@ void fill_indices(const Request& request, HostTensor& out) {
           case Distribution::kOffset:
             return static_cast<double>(limit - 1);
           case Distribution::kIntegers:
-            return static_cast<double>((common + i) % limit);
+            return static_cast<double>((rising_from + i) % limit);
           case Distribution::kMixed: {
             const std::size_t group = i / kTogether * kTogether;
             const bool alike = (request.row_random.bits(group) & 3) == 0;

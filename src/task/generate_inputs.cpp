@@ -87,6 +87,41 @@ std::vector<double> telling_values(const TaskSpec& spec, const TensorDecl& decl)
   return values;
 }
 
+/// Whether the tensor's values are floating-point numbers of any size and sign.
+bool is_free(const TensorDecl& decl) {
+  return decl.role == Role::kActivation && info(decl.dtype).is_float && decl.generator.kind == "normal" &&
+         !decl.generator.bounded;
+}
+
+/// The first input before the one at `at` that has its shape and values of its kind; none: `at`.
+std::size_t alike(const BoundTask& task, std::size_t at) {
+  const std::vector<TensorDecl>& tensors = task.spec->tensors;
+  const TensorDecl& decl = tensors[at];
+  for (std::size_t i = 0; i < at && is_free(decl); ++i)
+    if (is_free(tensors[i]) && tensors[i].dtype == decl.dtype &&
+        task.shape_of(tensors[i].name) == task.shape_of(decl.name))
+      return i;
+  return at;
+}
+
+/// Gives an eighth of the rows, and one at least, what another tensor has there, and as many its
+/// negative; a single row at times.
+void share_rows(const HostTensor& other, const Seed& seed, HostTensor& tensor) {
+  const RandomCounter random(seed);
+  const auto length = static_cast<std::size_t>(tensor.shape.empty() ? 1 : tensor.shape.back());
+  std::vector<double> values = tensor.decode();
+  const std::vector<double> others = other.decode();
+  const std::size_t rows = values.size() / length, certain = random.bits(rows) % rows;
+  for (std::size_t row = 0; row < rows; ++row) {
+    const std::uint64_t kind = random.bits(row) & (rows > 1 ? 7 : 3);
+    const bool is_certain = rows > 1 && row == certain;
+    if (kind > 1 && !is_certain) continue;
+    const double sign = kind == 1 ? -1 : 1;
+    for (std::size_t i = row * length; i < (row + 1) * length; ++i) values[i] = sign * others[i];
+  }
+  info(tensor.dtype).encode(values, tensor.bytes.data());
+}
+
 }  // namespace
 
 std::string_view name(Distribution distribution) {
@@ -133,6 +168,8 @@ std::vector<HostTensor> generate_inputs(const BoundTask& task, Distribution dist
                               structured ? telling_values(*task.spec, decl) : std::vector<double>()};
     HostTensor tensor = HostTensor::zeros(decl.dtype, shape);
     fill_tensor(request, tensor);
+    const std::size_t other = reach.common_rows ? alike(task, inputs.size()) : inputs.size();
+    if (other < inputs.size()) share_rows(inputs[other], own.derive("common rows"), tensor);
     inputs.push_back(std::move(tensor));
   }
   return inputs;

@@ -40,9 +40,10 @@ inline constexpr int kOrdinaryIntegerBits = 7;
 struct Reach {
   double scales = kLongestReach;            ///< of extreme floating-point inputs
   int integer_bits = kOrdinaryIntegerBits;  ///< integers are within [-2^bits, 2^bits), 2 bits at least
-  int spike_bits = 0;      ///< if more: of two in a row among small ones, where integers are large
-  bool zero_rows = false;  ///< among rows of a single value there are some of zeros, of both signs
-  double tiny = 1;         ///< how small beside their scale positive inputs are, where others are denormal
+  int spike_bits = 0;        ///< if more: of two in a row among small ones, where integers are large
+  bool zero_rows = false;    ///< among rows of a single value there are some of zeros, of both signs
+  bool common_rows = false;  ///< where rows nearly cancel, some are another tensor's, or their negatives
+  double tiny = 1;           ///< how small beside their scale positive inputs are, where others are denormal
 };
 
 /// Whether the tensor holds numbers that are whole, neither indices nor masks, and have no declared

@@ -472,6 +472,8 @@ std::vector<Reach> reaches_of(const TaskSpec& spec, Distribution distribution) {
     return reaches;
   }
   if (distribution == Distribution::kOneHot) reaches.push_back({.zero_rows = true});
+  if (distribution == Distribution::kCancellation && spec.tensors.size() > 1)
+    reaches.push_back({.common_rows = true});
   if (distribution == Distribution::kDenormal && std::ranges::any_of(spec.tensors, is_positive))
     for (const double tiny : kTinyShares) reaches.push_back({.tiny = tiny});
   reaches.emplace_back();

@@ -32,10 +32,10 @@ void ShapeCoverage::each_trait(const Dims& dims, Visit visit) const {
   for (std::size_t d = 0; d < dims_.size(); ++d) {
     const Dim& dim = dims_[d];
     const std::int64_t n = dims.at(dim.name);
-    next(n == dim.range.low, 8.5);
+    next(n == dim.range.low, 9.5);
     next(n > dim.range.low && n <= kVector, 2);
     next(n > dim.range.low && n < kFew, 4.5);
-    for (std::int64_t rest = 1; rest < kVector; ++rest) next(n > kVector && n % kVector == rest, 4.5);
+    for (std::int64_t rest = 1; rest < kVector; ++rest) next(n > kVector && n % kVector == rest, 6);
     for (std::int64_t tile = kFew; tile <= kFew << (kHalves - 1); tile *= 2) {
       const std::int64_t rest = n > tile ? n % tile : 0;
       next(rest > 0 && 2 * rest < tile, 0.75);

@@ -4,8 +4,10 @@
 #include <array>
 #include <chrono>
 #include <cmath>
+#include <functional>
 #include <map>
 #include <set>
+#include <span>
 
 #include "base/statistics.h"
 #include "tests/task/example_tasks.h"
@@ -151,6 +153,28 @@ shape = [{ n = 64 }]
 }
 
 /// Rows that look like the others unless all their values are read.
+TEST(GenerateInputs, AVectorIsLargeInPartOrAsAWhole) {
+  const TaskSpec spec = task_of(R"toml(
+name = "vector"
+tensor = [{ name = "x", shape = [4096] }]
+graph = "y = silu(x)"
+)toml");
+  int in_parts = 0;
+  for (std::uint64_t seed = 0; seed < 40; ++seed) {
+    const auto inputs = generate_inputs(bind_first(spec), Distribution::kLarge, Seed::from_number(seed));
+    const std::vector<double> x = inputs[0].decode();
+    std::vector<double> means;
+    for (std::size_t part = 0; part < 8; ++part) {
+      double sum = 0;
+      for (std::size_t i = 512 * part; i < 512 * (part + 1); ++i) sum += std::fabs(x[i]) / 512;
+      means.push_back(sum);
+    }
+    in_parts += std::ranges::max(means) > 20 * std::ranges::min(means);
+  }
+  EXPECT_GT(in_parts, 12);
+  EXPECT_LT(in_parts, 36);
+}
+
 TEST(GenerateInputs, MixedOnesHaveALargeValueOfEachSignInAFewRows) {
   const TaskSpec spec = task_of(kKindsTask);
   const BoundTask task = bind_first(spec);
@@ -256,6 +280,72 @@ shape = [{ n = 640 }]
     EXPECT_EQ(large, 1);
   }
   for (const int times : alone) EXPECT_GE(times, 3);
+}
+
+/// How a row of one tensor stands to another's: equal, its negative, or neither.
+enum class Relation { kEqual, kOpposite, kNone };
+
+Relation relation_of(std::span<const double> a, std::span<const double> b) {
+  if (std::ranges::equal(a, b)) return Relation::kEqual;
+  return std::ranges::equal(a, b, {}, std::negate()) ? Relation::kOpposite : Relation::kNone;
+}
+
+TEST(GenerateInputs, SomeRowsAreThoseOfAnotherTensorOrTheirNegatives) {
+  const TaskSpec spec = task_of(R"toml(
+name = "pairs"
+tensor = [{ name = "a", shape = [64, 32] }, { name = "b", shape = [64, 32] },
+          { name = "w", shape = [64, 32], role = "parameter" }]
+graph = """
+c = mul(a, b)
+y = mul(c, w)
+"""
+)toml");
+  const BoundTask task = bind_first(spec);
+  const auto relations = [&](std::size_t with, const Reach& reach) {
+    const auto inputs = generate_inputs(task, Distribution::kCancellation, Seed::from_number(1), reach);
+    const std::vector<double> a = inputs[0].decode(), other = inputs[with].decode();
+    std::map<Relation, int> counts;
+    for (std::size_t row = 0; row < 64; ++row)
+      ++counts[relation_of(std::span(a).subspan(32 * row, 32), std::span(other).subspan(32 * row, 32))];
+    return counts;
+  };
+  std::map<Relation, int> shared = relations(1, {.common_rows = true});
+  EXPECT_GT(shared[Relation::kEqual], 2);
+  EXPECT_GT(shared[Relation::kOpposite], 2);
+  EXPECT_GT(shared[Relation::kNone], 32);
+  EXPECT_EQ(relations(2, {.common_rows = true})[Relation::kNone], 64) << "a parameter has its own";
+  EXPECT_EQ(relations(1, {})[Relation::kNone], 64);
+}
+
+TEST(GenerateInputs, SomeMatricesOfATensorAreZero) {
+  const TaskSpec spec = task_of(R"toml(
+name = "channels"
+tensor = [{ name = "x", shape = [4, 16, 8, 8] }]
+graph = "y = relu(x)"
+)toml");
+  const auto inputs =
+      generate_inputs(bind_first(spec), Distribution::kOneHot, Seed::from_number(1), {.zero_rows = true});
+  const std::vector<double> x = inputs[0].decode();
+  int zero = 0;
+  for (std::size_t matrix = 0; matrix < 64; ++matrix)
+    zero += std::ranges::all_of(std::span(x).subspan(64 * matrix, 64), [](double v) { return v == 0; });
+  EXPECT_GT(zero, 1);
+  EXPECT_LT(zero, 32);
+}
+
+TEST(GenerateInputs, RisingIndicesBeginWithTheFirstAtTimes) {
+  const TaskSpec spec = task_of(R"toml(
+name = "rows"
+tensor = [{ name = "x", shape = [100, 4] },
+          { name = "i", shape = [40], role = "index", gen = { kind = "index", limit = 100 } }]
+graph = "y = embedding(x, i)"
+)toml");
+  const BoundTask task = bind_first(spec);
+  int first = 0;
+  for (std::uint64_t seed = 0; seed < 40; ++seed)
+    first += generate_inputs(task, Distribution::kIntegers, Seed::from_number(seed))[1].decode()[0] == 0;
+  EXPECT_GT(first, 8);
+  EXPECT_LT(first, 32);
 }
 
 TEST(GenerateInputs, IndicesComeInEveryOrder) {

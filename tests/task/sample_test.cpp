@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <set>
+#include <span>
 
 #include "tests/task/example_tasks.h"
 
@@ -225,6 +226,30 @@ TEST(Sample, SomeRowsOfASingleValueAreZeros) {
 
 /// Far below what somebody adds to them or takes them for at least, unless dtypes do not hold what
 /// is made of them.
+/// The quotient by a difference that is zero is none, the direction of two rows is.
+TEST(Sample, RowsAreEqualWhereHonestKernelsCanComputeWithThem) {
+  const auto equal_rows = [](std::string_view graph) {
+    const TaskSpec spec = task_of(
+        "name = \"pairs\"\ntensor = [{ name = \"a\", shape = [64, 32] }, { name = \"b\", shape = [64, 32] "
+        "}]\n"
+        "graph = \"\"\"\n" +
+        std::string(graph) + "\n\"\"\"\n");
+    const BoundTask task = bind_first(spec);
+    const auto reference = make_reference(spec);
+    EXPECT_TRUE(reference.ok());
+    const auto sample = draw_sample(**reference, task, Distribution::kCancellation, Seed::from_number(1));
+    EXPECT_TRUE(sample.ok() && sample->has_value());
+    const std::vector<double> a = (*sample)->inputs[0].decode(), b = (*sample)->inputs[1].decode();
+    int equal = 0;
+    for (std::size_t row = 0; row < 64; ++row)
+      equal += std::ranges::equal(std::span(a).subspan(32 * row, 32), std::span(b).subspan(32 * row, 32));
+    return equal;
+  };
+  EXPECT_GT(equal_rows("y = cosine_similarity(a, b)"), 2);
+  EXPECT_GT(equal_rows("d = sub(a, b)\ny = sum(d, axis = 1)"), 2);
+  EXPECT_EQ(equal_rows("d = sub(a, b)\ny = div(a, d)"), 0);
+}
+
 TEST(Sample, PositiveInputsBesideDenormalsAreTiny) {
   const auto smallest = [](std::string_view graph) {
     const auto sample = draw(graph, Distribution::kDenormal, ", gen = { kind = \"positive\" }");

@@ -47,9 +47,9 @@ TEST(ShapeCoverage, TellsRemaindersAndHalvesOfTilesApart) {
 /// What one verification sees beside the scored shapes.
 std::vector<Dims> draw_all(const TaskSpec& spec, const Seed& seed) {
   std::vector<Dims> shapes = draw_hidden_shapes(spec, seed, 3, 2e7);
-  std::ranges::move(draw_shapes_beside(spec, seed, hidden_limits(2e7), shapes), std::back_inserter(shapes));
   if (auto large = draw_large_shape(spec, seed, {2e8, 1 << 23}, 2e7, shapes))
     shapes.push_back(*std::move(large));
+  std::ranges::move(draw_shapes_beside(spec, seed, hidden_limits(2e7), shapes), std::back_inserter(shapes));
   return shapes;
 }
 
