@@ -7,7 +7,7 @@ namespace {
 
 constexpr std::int64_t kVector = 4, kFew = 8, kTile = 16, kMany = 64;
 constexpr std::size_t kHalves = 4;  // of tiles of 8, 16, 32 and 64
-constexpr std::size_t kTraitsOfDim = 9 + 2 * kHalves, kTraitsOfPair = 7;
+constexpr std::size_t kTraitsOfDim = 10 + 2 * kHalves, kTraitsOfPair = 7;
 
 }  // namespace
 
@@ -34,15 +34,16 @@ void ShapeCoverage::each_trait(const Dims& dims, Visit visit) const {
     const std::int64_t n = dims.at(dim.name);
     next(n == dim.range.low, 9.5);
     next(n > dim.range.low && n <= kVector, 2);
-    next(n > dim.range.low && n < kFew, 4.5);
+    next(n > dim.range.low && n < kFew, 6);
     for (std::int64_t rest = 1; rest < kVector; ++rest) next(n > kVector && n % kVector == rest, 6);
+    next(n > kVector && n % kVector >= kVector / 2, 4);
     for (std::int64_t tile = kFew; tile <= kFew << (kHalves - 1); tile *= 2) {
       const std::int64_t rest = n > tile ? n % tile : 0;
       next(rest > 0 && 2 * rest < tile, 0.75);
       next(2 * rest >= tile, 0.75);
     }
     next(n > kMany && n % 2 == 1, 0.5);
-    next(n > dim.longest, 4);
+    next(n > dim.longest, 7.5);
     next(n > dim.range.high / 2, 2);
     for (std::size_t e = 0; e < d; ++e) {
       const std::int64_t m = dims.at(dims_[e].name);
