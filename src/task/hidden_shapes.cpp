@@ -359,8 +359,8 @@ class Choice {
   int offered_ = 0;
 };
 
-ShapeCoverage coverage_of(const TaskSpec& spec, std::span<const Dims> shapes) {
-  ShapeCoverage coverage(spec);
+ShapeCoverage coverage_of(const TaskSpec& spec, const Seed& seed, std::span<const Dims> shapes) {
+  ShapeCoverage coverage(spec, seed);
   for (const Dims& dims : shapes) coverage.add(dims);
   return coverage;
 }
@@ -375,7 +375,7 @@ std::vector<Dims> draw_hidden_shapes(const TaskSpec& spec, const Seed& seed, int
   constexpr std::array kAwkward = {Style::kTileEdge, Style::kPrime, Style::kTiny, Style::kOdd, Style::kAny};
   const SizeLimits limits = hidden_limits(max_flops);
   const Rota rota = draw_rota(spec, seed);
-  ShapeCoverage coverage(spec);
+  ShapeCoverage coverage(spec, seed);
   for (int i = 0; i < count; ++i) {
     Rng rng(seed.derive("hidden shape", static_cast<std::uint64_t>(i)));
     const std::string favoured = rota.turn(i);
@@ -405,7 +405,7 @@ std::vector<Dims> draw_hidden_shapes(const TaskSpec& spec, const Seed& seed, int
 std::optional<Dims> draw_large_shape(const TaskSpec& spec, const Seed& seed, const SizeLimits& limits,
                                      double hidden_flops, std::span<const Dims> others) {
   if (spec.fixed || spec.dim_names.empty()) return std::nullopt;
-  const ShapeCoverage coverage = coverage_of(spec, others);
+  const ShapeCoverage coverage = coverage_of(spec, seed, others);
   const Rota rota = draw_rota(spec, seed);
   Rng rng(seed.derive("large shape"));
   const bool aligned = rng.chance(kAlignedLarge);
@@ -433,7 +433,7 @@ std::vector<Dims> draw_shapes_beside(const TaskSpec& spec, const Seed& seed, con
   std::vector<Dims> shapes;
   if (spec.fixed || spec.dim_names.size() < 2 || spec.shapes.empty()) return shapes;
   Rng rng(seed.derive("shapes beside"));
-  ShapeCoverage coverage = coverage_of(spec, others);
+  ShapeCoverage coverage = coverage_of(spec, seed, others);
   std::vector<std::string> names = spec.dim_names;
   rng.shuffle(names);
   const auto offer = [&](const std::string& name, Dims dims, Choice& choice) {

@@ -1,23 +1,27 @@
 #include "task/shape_coverage.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace lathe {
 namespace {
 
 constexpr std::int64_t kVector = 4, kFew = 8, kTile = 16, kMany = 64;
 constexpr std::size_t kHalves = 4;  // of tiles of 8, 16, 32 and 64
-constexpr std::size_t kTraitsOfDim = 10 + 2 * kHalves, kTraitsOfPair = 7;
+constexpr std::size_t kTraitsOfDim = 22 + 2 * kHalves, kTraitsOfPair = 7;
+constexpr double kSpread = 4;  // between the logarithms of the largest and the least factor
 
 }  // namespace
 
-ShapeCoverage::ShapeCoverage(const TaskSpec& spec) {
+ShapeCoverage::ShapeCoverage(const TaskSpec& spec, const Seed& seed) {
   for (const std::string& name : spec.dim_names) {
     Dim dim{name, spec.dim_ranges.at(name)};
     for (const NamedShape& shape : spec.shapes) dim.longest = std::max(dim.longest, shape.dims.at(name));
     dims_.push_back(std::move(dim));
   }
   met_.resize(dims_.size() * (kTraitsOfDim + kTraitsOfPair * dims_.size()));
+  Rng rng(seed.derive("traits"));
+  for (std::size_t i = 0; i < met_.size(); ++i) factors_.push_back(std::exp(kSpread * (rng.uniform() - 0.5)));
 }
 
 // The weights are such that of few shapes some are short in a dim and the others ragged in it, and
@@ -32,10 +36,11 @@ void ShapeCoverage::each_trait(const Dims& dims, Visit visit) const {
   for (std::size_t d = 0; d < dims_.size(); ++d) {
     const Dim& dim = dims_[d];
     const std::int64_t n = dims.at(dim.name);
-    next(n == dim.range.low, 9.5);
-    next(n > dim.range.low && n <= kVector, 2);
+    next(n == dim.range.low, 38);
+    for (std::int64_t few = 1; few < kFew; ++few) next(n == dim.range.low + few, 4);
     next(n > dim.range.low && n < kFew, 6);
     for (std::int64_t rest = 1; rest < kVector; ++rest) next(n > kVector && n % kVector == rest, 6);
+    for (std::int64_t rest = 1; rest < kFew; ++rest) next(n > kFew && n % kFew == rest, 3);
     next(n > kVector && n % kVector >= kVector / 2, 4);
     for (std::int64_t tile = kFew; tile <= kFew << (kHalves - 1); tile *= 2) {
       const std::int64_t rest = n > tile ? n % tile : 0;
@@ -47,7 +52,7 @@ void ShapeCoverage::each_trait(const Dims& dims, Visit visit) const {
     next(n > dim.range.high / 2, 2);
     for (std::size_t e = 0; e < d; ++e) {
       const std::int64_t m = dims.at(dims_[e].name);
-      next(m == n && n > kVector, 6);
+      next(m == n && n > kVector, 20);
       next(m > n, 1);
       next(m < n, 1);
       next(m < kMany / 2 && n < kMany / 2, 1);
@@ -61,7 +66,7 @@ void ShapeCoverage::each_trait(const Dims& dims, Visit visit) const {
 double ShapeCoverage::gain(const Dims& dims) const {
   double sum = 0;
   each_trait(dims, [&](std::size_t trait, double weight) {
-    if (!met_[trait]) sum += weight;
+    if (!met_[trait]) sum += weight * factors_[trait];
   });
   return sum;
 }

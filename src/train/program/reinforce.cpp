@@ -275,7 +275,8 @@ Result<int> learn_kernels(const Beginning& beginning) {
   std::optional<NaiveWitness> witness;
   if (recipe.kernels->naive_asked) {
     LATHE_TRY(std::string program, find_program({}, "lathe"));
-    witness.emplace(gym, NaiveWitnessOptions{std::move(program), options.tasks, service->device().device.kind});
+    witness.emplace(gym,
+                    NaiveWitnessOptions{std::move(program), options.tasks, service->device().device.kind});
   }
   rl::Gym& judges = witness ? static_cast<rl::Gym&>(*witness) : gym;
   LATHE_TRY(const rl::RlOutcome outcome, rl::run_rl(run, *actor, judges));
