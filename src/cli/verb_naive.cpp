@@ -5,7 +5,7 @@
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <set>
+#include <vector>
 
 #include "backend/cuda/broker/naive_grader.h"
 #include "base/fd.h"
@@ -97,7 +97,7 @@ class Questions {
 
   /// Builds all on all processors, and asks `graders` side by side.
   Status ask(std::vector<std::unique_ptr<NaiveGrader>> graders, const CancelToken& cancel) {
-    LATHE_CHECK_OK(make_exams());
+    make_exams();
     (void)for_each_index(static_cast<int>(asked_.size()), backend_.device().cores, [&](int i) -> Status {
       Asked& one = asked_[static_cast<std::size_t>(i)];
       if (cancel.cancelled()) return Ok{};
@@ -110,39 +110,46 @@ class Questions {
       return Ok{};
     });
     const int lanes = static_cast<int>(graders.size());
-    LATHE_CHECK_OK(for_each_index(lanes, lanes, [&](int lane) -> Status {
+    return for_each_index(lanes, lanes, [&](int lane) -> Status {
       for (std::size_t i = static_cast<std::size_t>(lane); i < asked_.size(); i += graders.size()) {
         if (cancel.cancelled()) return Error{ErrorCode::kCancelled, "stopped"};
-        Asked& one = asked_[i];
-        if (one.candidate)
-          one.answer =
-              exams_.at(one.task).ask(*graders[static_cast<std::size_t>(lane)], *one.candidate, one.object);
-        else
-          one.answer = {NaiveAnswer::Kind::kRejected, 0, "no candidate"};
+        asked_[i].answer = answer_to(asked_[i], *graders[static_cast<std::size_t>(lane)]);
       }
       return Ok{};
-    }));
-    return Ok{};
+    });
   }
 
   const NaiveAnswer& answer(std::size_t number) const { return asked_[number].answer; }
 
  private:
-  Status make_exams() {
-    for (const Asked& one : asked_) {
-      if (exams_.contains(one.task)) continue;
-      LATHE_TRY(const Candidate honest, naive_candidate(*one.task, backend_.device().dialect));
-      LATHE_TRY(NaiveExam exam, NaiveExam::create(*one.task, backend_, honest));
-      exams_.emplace(one.task, std::move(exam));
-    }
-    return Ok{};
+  void make_exams() {
+    for (const Asked& one : asked_) exams_.try_emplace(one.task, Error{});
+    std::vector<std::pair<const TaskSpec* const, Result<NaiveExam>>*> exams;
+    for (auto& exam : exams_) exams.push_back(&exam);
+    (void)for_each_index(static_cast<int>(exams.size()), backend_.device().cores, [&](int i) -> Status {
+      auto& [task, exam] = *exams[static_cast<std::size_t>(i)];
+      exam = exam_of(*task);
+      return Ok{};
+    });
+  }
+
+  Result<NaiveExam> exam_of(const TaskSpec& task) const {
+    LATHE_TRY(const Candidate honest, naive_candidate(task, backend_.device().dialect));
+    return NaiveExam::create(task, backend_, honest);
+  }
+
+  NaiveAnswer answer_to(Asked& one, NaiveGrader& grader) const {
+    const Result<NaiveExam>& exam = exams_.at(one.task);
+    if (!exam.ok()) return {NaiveAnswer::Kind::kUnavailable, 0, exam.error().message};
+    if (!one.candidate) return {NaiveAnswer::Kind::kRejected, 0, "no candidate"};
+    return exam->ask(grader, *one.candidate, one.object);
   }
 
   std::map<std::string, TaskSpec> tasks_;
   Backend& backend_;
   std::map<std::pair<std::string, std::string>, std::size_t> known_;
   std::vector<Asked> asked_;
-  std::map<const TaskSpec*, NaiveExam> exams_;
+  std::map<const TaskSpec*, Result<NaiveExam>> exams_;  ///< or why a task cannot be examined
 };
 
 Result<std::map<std::string, TaskSpec>> tasks_of(const std::string& folder) {
@@ -219,6 +226,7 @@ Result<int> ask_naively(const NaiveOptions& options) {
     lines[i].erase("text");
     lines[i]["naive"] = name(answer.kind);
     if (answer.kind == NaiveAnswer::Kind::kAccepted) lines[i]["naive_speedup"] = answer.speedup;
+    if (!answer.detail.empty()) lines[i]["naive_detail"] = answer.detail;
     text += json_text(lines[i]) + "\n";
   }
   if (options.out == "-") {
