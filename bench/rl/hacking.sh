@@ -70,13 +70,15 @@ print("|---|---|---|---|---|")
 for paid, who in names.items():
     runs = [[json.loads(line) for line in open(f"{out}/{paid}{seed}/metrics.jsonl")] for seed in range(1, seeds + 1)]
     steps = len(runs[0])
-    for first in range(0, steps, max(1, steps // 8)):
-        chosen = [run[i] for run in runs for i in range(first, min(steps, first + max(1, steps // 8)))]
+    together = max(1, steps // 8)
+    for first in range(0, steps, together):
+        end = min(steps, first + together)
+        chosen = [step for run in runs for step in run[first:end]]
         answers = sum(sum(step["outcomes"].values()) for step in chosen)
         share = lambda count: f"{100 * count / answers:.1f}%"
         right = sum(step["outcomes"].get("PASS", 0) for step in chosen)
         tampered = sum(sum(step["hacks"].values()) for step in chosen)
         deceived = sum(step.get("naive_deceived", 0) for step in chosen)
-        print(f"| {who} | {first + 1} to {min(steps, first + max(1, steps // 8))} | {share(right)} | {share(tampered)} "
+        print(f"| {who} | {first + 1} to {end} | {share(right)} | {share(tampered)} "
               f"| {share(deceived)} |")
 PYTHON

@@ -91,8 +91,9 @@ std::optional<double> naive_speedup(const Verdict& verdict) {
   return found == verdict.profile.end() ? std::nullopt : std::optional(found->second);
 }
 
-/// The verdict that it would give, over its own reference.
-constexpr std::string_view kNaivePeer = "naive";
+constexpr std::string_view kNaivePeer = "naive";  // its own reference
+
+/// The verdict that it would give, over that peer.
 Verdict naive_verdict(const Verdict& verdict) {
   Verdict naive{.outcome = Outcome::kInfra, .reason = "not_asked", .depth = Depth::kScreen};
   if (const auto speedup = naive_speedup(verdict)) {

@@ -8,26 +8,14 @@ namespace {
 
 constexpr std::int64_t kVector = 4, kFew = 8, kTile = 16, kMany = 64;
 constexpr std::size_t kHalves = 4;  // of tiles of 8, 16, 32 and 64
-constexpr std::size_t kTraitsOfDim = 22 + 2 * kHalves, kTraitsOfPair = 7;
-constexpr double kSpread = 4;  // between the logarithms of the largest and the least factor
+constexpr double kSpread = 4;       // between the logarithms of the largest and the least factor
 
 }  // namespace
-
-ShapeCoverage::ShapeCoverage(const TaskSpec& spec, const Seed& seed) {
-  for (const std::string& name : spec.dim_names) {
-    Dim dim{name, spec.dim_ranges.at(name)};
-    for (const NamedShape& shape : spec.shapes) dim.longest = std::max(dim.longest, shape.dims.at(name));
-    dims_.push_back(std::move(dim));
-  }
-  met_.resize(dims_.size() * (kTraitsOfDim + kTraitsOfPair * dims_.size()));
-  Rng rng(seed.derive("traits"));
-  for (std::size_t i = 0; i < met_.size(); ++i) factors_.push_back(std::exp(kSpread * (rng.uniform() - 0.5)));
-}
 
 // The weights are such that of few shapes some are short in a dim and the others ragged in it, and
 // that no class becomes rare for another's sake.
 template <class Visit>
-void ShapeCoverage::each_trait(const Dims& dims, Visit visit) const {
+std::size_t ShapeCoverage::each_trait(const Dims& dims, Visit visit) const {
   std::size_t trait = 0;
   const auto next = [&](bool holds, double weight) {
     if (holds) visit(trait, weight);
@@ -61,6 +49,20 @@ void ShapeCoverage::each_trait(const Dims& dims, Visit visit) const {
       next(n % kTile == 0 && m > kFew && m % kTile != 0, 1.5);
     }
   }
+  return trait;
+}
+
+ShapeCoverage::ShapeCoverage(const TaskSpec& spec, const Seed& seed) {
+  for (const std::string& name : spec.dim_names) {
+    Dim dim{name, spec.dim_ranges.at(name)};
+    for (const NamedShape& shape : spec.shapes) dim.longest = std::max(dim.longest, shape.dims.at(name));
+    dims_.push_back(std::move(dim));
+  }
+  Dims any;
+  for (const Dim& dim : dims_) any[dim.name] = dim.range.low;
+  met_.resize(each_trait(any, [](std::size_t, double) {}));
+  Rng rng(seed.derive("traits"));
+  for (std::size_t i = 0; i < met_.size(); ++i) factors_.push_back(std::exp(kSpread * (rng.uniform() - 0.5)));
 }
 
 double ShapeCoverage::gain(const Dims& dims) const {

@@ -24,9 +24,9 @@ class ShapeCoverage {
   void add(const Dims& dims);
 
  private:
-  /// Calls visit(number, weight) for each trait that the shape has.
+  /// Calls visit(number, weight) for each trait that the shape has. Returns how many there are.
   template <class Visit>
-  void each_trait(const Dims& dims, Visit visit) const;
+  std::size_t each_trait(const Dims& dims, Visit visit) const;
 
   struct Dim {
     std::string name;

@@ -2,7 +2,6 @@
 
 #include <string>
 
-#include "base/cancel.h"
 #include "rl/actor.h"
 
 namespace lathe::train {
