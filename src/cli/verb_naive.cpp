@@ -21,6 +21,7 @@
 #include "conformance/naive_grader.h"
 #include "policy/language.h"
 #include "record/json.h"
+#include "record/json_lines.h"
 
 namespace lathe::cli {
 namespace {
@@ -51,24 +52,17 @@ Result<std::string> read_standard_input() {
 Result<std::vector<json>> read_lines(const std::string& path) {
   LATHE_TRY(const std::string text, path == "-" ? read_standard_input() : read_file(path));
   std::vector<json> lines;
-  int number = 0;
-  for (std::size_t begin = 0; begin < text.size();) {
-    const std::size_t end = std::min(text.find('\n', begin), text.size());
-    const std::string_view line = std::string_view(text).substr(begin, end - begin);
-    begin = end + 1, ++number;
-    if (line.empty()) continue;
-    auto object = parse_json(line, "the line");
-    const bool whole = object.ok() && object->is_object() && object->contains("task") &&
-                       object->at("task").is_string() &&
-                       (!object->contains("text") || object->at("text").is_string());
-    if (!whole)
-      return Error{ErrorCode::kInvalid,
-                   object.ok() ? "a line has no 'task'" : object.error().message,
-                   "name the samples.jsonl of a training",
-                   {path, number, 0}};
-    if (object->contains("text")) lines.push_back(*std::move(object));
-  }
-  return lines;
+  const Status read = for_each_json_line(text, path, [&](const json& line) -> Status {
+    const bool whole = line.is_object() && line.contains("task") && line.at("task").is_string() &&
+                       (!line.contains("text") || line.at("text").is_string());
+    if (!whole) return invalid("a line has no 'task'");
+    if (line.contains("text")) lines.push_back(line);
+    return Ok{};
+  });
+  if (read.ok()) return lines;
+  Error error = read.error();
+  error.hint = "name the samples.jsonl of a training";
+  return error;
 }
 
 /// Trainings keep what a model wrote, fences and all.

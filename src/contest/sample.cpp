@@ -5,6 +5,7 @@
 
 #include "base/fd.h"
 #include "record/json.h"
+#include "record/json_lines.h"
 #include "record/json_reader.h"
 
 namespace lathe {
@@ -60,24 +61,11 @@ Result<ContestSample> sample_from_json(const json& object) {
 Result<std::vector<ContestSample>> read_samples(const std::string& path) {
   LATHE_TRY(const std::string text, read_file(path));
   std::vector<ContestSample> samples;
-  int number = 0;
-  for (std::size_t begin = 0; begin < text.size();) {
-    const std::size_t end = std::min(text.find('\n', begin), text.size());
-    const std::string_view line = std::string_view(text).substr(begin, end - begin);
-    begin = end + 1;
-    ++number;
-    if (line.empty()) continue;
-    const auto sample = [&]() -> Result<ContestSample> {
-      LATHE_TRY(const json object, parse_json(line, "the line"));
-      return sample_from_json(object);
-    }();
-    if (!sample.ok()) {
-      Error error = sample.error();
-      error.where = {path, number, 0};
-      return error;
-    }
-    samples.push_back(*sample);
-  }
+  LATHE_CHECK_OK(for_each_json_line(text, path, [&](const json& line) -> Status {
+    LATHE_TRY(ContestSample sample, sample_from_json(line));
+    samples.push_back(std::move(sample));
+    return Ok{};
+  }));
   return samples;
 }
 

@@ -6,6 +6,7 @@
 
 #include "base/process.h"
 #include "record/json.h"
+#include "record/json_lines.h"
 
 namespace lathe::train {
 namespace {
@@ -18,12 +19,10 @@ constexpr std::size_t kMostBytes = std::size_t{64} << 20;
 /// The numbers of lines that `lathe policy naive` wrote.
 Result<std::vector<double>> read_speedups(std::string_view lines) {
   std::vector<double> speedups;
-  for (std::size_t begin = 0; begin < lines.size();) {
-    const std::size_t end = std::min(lines.find('\n', begin), lines.size());
-    LATHE_TRY(const json line, parse_json(lines.substr(begin, end - begin), "the naive grader's line"));
+  LATHE_CHECK_OK(for_each_json_line(lines, "lathe policy naive", [&](const json& line) -> Status {
     speedups.push_back(line.value("naive_speedup", 0.0));
-    begin = end + 1;
-  }
+    return Ok{};
+  }));
   return speedups;
 }
 
