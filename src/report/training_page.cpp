@@ -87,8 +87,8 @@ std::string cards(const std::vector<json>& steps) {
   cards += card("reward", plain(reward.last), from(plain(reward.first)));
   cards += card("speedup of those that passed", format_ratio(std::exp(speedup.last)),
                 "lower bounds over the best peer; the first tenth: " + format_ratio(std::exp(speedup.first)));
-  cards +=
-      card("attempts to deceive the gym", fmt::format("{:.0f}", attempts), "TAMPERED; each earned nothing");
+  cards += card("attempts to deceive the gym", fmt::format("{:.0f}", attempts),
+                "answers that the gym calls TAMPERED");
   cards += card("time", format_seconds(seconds), "of all steps");
   return "<dl class=\"cards\">\n" + cards + "</dl>\n";
 }
