@@ -30,23 +30,24 @@ struct Emitted {
   int index;
 };
 
-/// Runs one candidate at one shape on two distributions; an empty string when all is within the
-/// tolerance.
+/// Runs one candidate at one shape on two distributions, drawn as verifications do; an empty string when
+/// all is within the tolerance.
 std::string check(const CandidateRunner& runner, const Emitted& emitted, const Reference& reference,
                   const Dims& dims, int threads) {
   const auto bound = bind(*emitted.task, dims);
   if (!bound.ok()) return bound.error().to_string();
   for (const Distribution distribution : {Distribution::kNormal, Distribution::kCancellation}) {
-    const std::vector<HostTensor> inputs = generate_inputs(*bound, distribution, Seed::from_number(7));
-    const auto expected = reference.evaluate(*bound, inputs, Numerics{});
-    if (!expected.ok()) return expected.error().to_string();
-    const auto outputs = runner.run(emitted.index, *bound, inputs, threads);
+    const auto drawn = draw_sample(reference, *bound, distribution, Seed::from_number(7));
+    if (!drawn.ok()) return drawn.error().to_string();
+    if (!drawn->has_value()) return emitted.label + ": no sample";
+    const Sample& sample = **drawn;
+    const auto outputs = runner.run(emitted.index, *bound, sample.inputs, threads);
     for (std::size_t i = 0; i < outputs.size(); ++i) {
-      const Comparison result = compare((*expected)[i], outputs[i], nullptr);
+      const Comparison result = compare(sample.expected[i], outputs[i], nullptr);
       if (result.pass) continue;
       std::string shape;
       for (const auto& [name, value] : dims) shape += " " + name + "=" + std::to_string(value);
-      return emitted.label + " " + std::string(name(distribution)) + shape + ": " + (*expected)[i].name +
+      return emitted.label + " " + std::string(name(distribution)) + shape + ": " + sample.expected[i].name +
              " " + result.reason + " at " + std::to_string(result.first_bad) + " got " +
              std::to_string(result.got) + " want " + std::to_string(result.want) + ", " +
              std::to_string(result.bad_count) + " bad";
