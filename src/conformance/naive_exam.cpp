@@ -29,7 +29,7 @@ NaiveAnswer NaiveExam::ask(NaiveGrader& grader, const Candidate& candidate, std:
     object = *std::move(compiled);
   }
   auto mine = kernel(candidate, object);
-  if (!mine.ok()) return {NaiveAnswer::Kind::kUnavailable, 0, mine.error().message};
+  if (!mine.ok()) return {NaiveAnswer::Kind::kRejected, 0, mine.error().message};
   NaiveJob job = job_;
   job.candidate = *std::move(mine);
   return grader.grade(job);

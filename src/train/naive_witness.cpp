@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "base/process.h"
 #include "record/json.h"
@@ -16,11 +17,12 @@ using nlohmann::json;
 constexpr double kSeconds = 600;
 constexpr std::size_t kMostBytes = std::size_t{64} << 20;
 
-/// The numbers of lines that `lathe policy naive` wrote.
-Result<std::vector<double>> read_speedups(std::string_view lines) {
-  std::vector<double> speedups;
+/// The numbers of lines that `lathe policy naive` wrote; none where it could not ask.
+Result<std::vector<std::optional<double>>> read_speedups(std::string_view lines) {
+  std::vector<std::optional<double>> speedups;
   LATHE_CHECK_OK(for_each_json_line(lines, "lathe policy naive", [&](const json& line) -> Status {
-    speedups.push_back(line.value("naive_speedup", 0.0));
+    speedups.emplace_back();
+    if (line.value("naive", "") != "unavailable") speedups.back() = line.value("naive_speedup", 0.0);
     return Ok{};
   }));
   return speedups;
@@ -36,8 +38,10 @@ Result<std::vector<Verdict>> NaiveWitness::judge(std::span<const Question> quest
   std::string lines;
   std::vector<std::size_t> asked;
   for (std::size_t i = 0; i < questions.size(); ++i) {
-    verdicts[i].profile[rl::kNaiveSpeedup] = 0;
-    if (questions[i].unreadable != nullptr) continue;
+    if (questions[i].unreadable != nullptr) {
+      verdicts[i].profile[rl::kNaiveSpeedup] = 0;
+      continue;
+    }
     lines += json_text({{"task", gym_.task_name(questions[i].task)}, {"text", questions[i].text}}) + "\n";
     asked.push_back(i);
   }
@@ -49,11 +53,12 @@ Result<std::vector<Verdict>> NaiveWitness::judge(std::span<const Question> quest
     return Error{ErrorCode::kUnavailable,
                  fmt::format("lathe policy naive ended with {}: {}", done.status.to_string(), done.errors),
                  "naive = \"off\" trains without it"};
-  LATHE_TRY(const std::vector<double> speedups, read_speedups(done.output));
+  LATHE_TRY(const std::vector<std::optional<double>> speedups, read_speedups(done.output));
   if (speedups.size() != asked.size())
     return Error{ErrorCode::kInternal, fmt::format("lathe policy naive answered {} of {} questions",
                                                    speedups.size(), asked.size())};
-  for (std::size_t i = 0; i < asked.size(); ++i) verdicts[asked[i]].profile[rl::kNaiveSpeedup] = speedups[i];
+  for (std::size_t i = 0; i < asked.size(); ++i)
+    if (speedups[i]) verdicts[asked[i]].profile[rl::kNaiveSpeedup] = *speedups[i];
   return verdicts;
 }
 

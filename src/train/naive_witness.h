@@ -14,8 +14,8 @@ struct NaiveWitnessOptions {
 
 /// A gym whose verdicts say besides, in their profile (kNaiveSpeedup), what a grader without
 /// defences makes of the same answers: asked by `lathe policy naive`, once the gym has judged all
-/// of a step. Its answers change no verdict. Errors of judge(): also what that program says where
-/// it fails.
+/// of a step; nothing where that grader could not be asked. Its answers change no verdict. Errors
+/// of judge(): also what that program says where it fails.
 class NaiveWitness final : public rl::Gym {
  public:
   /// `gym` must outlive it.
