@@ -30,8 +30,8 @@ struct Emitted {
   int index;
 };
 
-/// Runs one candidate at one shape on two distributions, drawn as verifications do; an empty string when
-/// all is within the tolerance.
+/// Runs one candidate at one shape on two distributions, drawn as verifications do; an empty string
+/// when all is within the tolerance.
 std::string check(const CandidateRunner& runner, const Emitted& emitted, const Reference& reference,
                   const Dims& dims, int threads) {
   const auto bound = bind(*emitted.task, dims);

@@ -59,12 +59,16 @@ std::size_t choose(const std::vector<double>& log_p, double temperature, Rng& rn
   return scaled.size() - 1;
 }
 
-Proposal proposal_of(std::string text, const char* operation, double log_probability) {
+Proposal proposal_of(std::string text, const char* operation, std::string description) {
   return {.text = std::move(text),
           .lineage = {.parents = {},
                       .policy = kChoicePolicy,
                       .operation = operation,
-                      .description = fmt::format("log-probability {:.2f}", log_probability)}};
+                      .description = std::move(description)}};
+}
+
+Proposal proposal_of(std::string text, const char* operation, double log_probability) {
+  return proposal_of(std::move(text), operation, fmt::format("log-probability {:.2f}", log_probability));
 }
 
 Result<Proposal> draw(const ChoiceNet& net, const ChoiceSpace& space, std::span<const ShownChoices> shown,
@@ -158,7 +162,9 @@ Result<std::vector<Proposal>> likeliest_of_all(std::span<const ChoiceNet> nets, 
 }
 
 /// Draws where answers are to be independent or a temperature is asked for, the networks in turn;
-/// else the likeliest that have not been seen, and draws once beams find no more.
+/// else the catalogue's default, for at a task unlike all that networks learned from their
+/// favourite may be many times slower, the likeliest that have not been seen, and draws once beams
+/// find no more.
 Result<std::vector<Proposal>> propose(std::span<const ChoiceNet> nets, const ProposalRequest& request) {
   LATHE_TRY(const auto space, make_schedule_space(request.context));
   Rng rng(request.seed);
@@ -180,6 +186,7 @@ Result<std::vector<Proposal>> propose(std::span<const ChoiceNet> nets, const Pro
       proposals.push_back(std::move(proposal));
   };
   if (!request.temperature && seen.size() < kWidestBeam) {
+    add(proposal_of(space->begin()->text(), "default", "where nobody chooses"));
     const std::size_t width = std::min(kWidestBeam, kBeamOfEach * (wanted + seen.size()));
     LATHE_TRY(std::vector<Proposal> ranked, likeliest_of_all(nets, *space, shown, width));
     for (Proposal& proposal : ranked) add(std::move(proposal));
