@@ -16,6 +16,7 @@ namespace lathe {
 namespace {
 
 constexpr double kHiddenFlops = 2e7;
+constexpr int kSmallShapes = 8, kSmallShapesOfHost = 2;  // of a final, besides; a HOST shape has processes
 constexpr int kTimingsOfADraw = 64;
 
 bool is_known_in_part(const Workload& workload) {
@@ -46,17 +47,12 @@ using Grain = DeviceLane::Grain;
 
 }  // namespace
 
-std::vector<TaskBench::HiddenShape> TaskBench::draw_hidden(const Seed& seed) const {
-  return draw_hidden(seed, *spec_);
-}
-
-std::vector<TaskBench::HiddenShape> TaskBench::draw_hidden(const Seed& seed, const Candidate& candidate,
-                                                           const Dims& facts) const {
-  if (!candidate.requirement()) return draw_hidden(seed);
-  TaskSpec narrowed = *spec_;
+TaskSpec TaskBench::domain_of(const Candidate& candidate, const Dims& facts) const {
+  TaskSpec domain = *spec_;
+  if (!candidate.requirement()) return domain;
   const Expr requirement = requirement_on(candidate, *spec_, facts);
-  narrowed.where = narrowed.where ? Expr::apply("&&", *narrowed.where, requirement) : requirement;
-  return draw_hidden(seed, narrowed);
+  domain.where = domain.where ? Expr::apply("&&", *domain.where, requirement) : requirement;
+  return domain;
 }
 
 std::vector<TaskBench::HiddenShape> TaskBench::draw_hidden(const Seed& seed, const TaskSpec& spec) const {
@@ -133,8 +129,8 @@ Finding TaskBench::verify(const Scope& scope, const BuiltCandidate& built, Runne
   if (!leaves_out_hidden) return {};
   // Who narrows the domain is examined in what is left of it.
   const Seed own = secret.derive("own domain");
-  return verify_drawn(scope, built, draw_hidden(own, built.candidate, scope.backend.device().facts), own,
-                      evidence);
+  const TaskSpec domain = domain_of(built.candidate, scope.backend.device().facts);
+  return verify_drawn(scope, built, draw_hidden(own, domain), own, evidence);
 }
 
 Finding TaskBench::verify_drawn(const Scope& scope, const BuiltCandidate& built,
@@ -267,7 +263,13 @@ void TaskBench::profile(const Scope& scope, const BuiltCandidate& built, Verdict
 
 Finding TaskBench::reverify(const Scope& scope, const BuiltCandidate& built, const Seed& seed,
                             Evidence& evidence, bool suspicious) const {
-  std::vector<HiddenShape> fresh = draw_hidden(seed, built.candidate, scope.backend.device().facts);
+  const TaskSpec domain = domain_of(built.candidate, scope.backend.device().facts);
+  std::vector<HiddenShape> fresh = draw_hidden(seed, domain);
+  std::vector<Dims> others;
+  for (const HiddenShape& shape : fresh) others.push_back(shape.dims);
+  const int small = scope.backend.device().tier == "HOST" ? kSmallShapesOfHost : kSmallShapes;
+  for (Dims& dims : draw_small_shapes(domain, seed, small, others))
+    fresh.push_back({.dims = std::move(dims), .small = true});
   for (const BenchShape& shape : shapes_) {
     if (shape.hidden) continue;
     if (suspicious)
@@ -296,7 +298,8 @@ Finding TaskBench::reverify_at(const Scope& scope, const BuiltCandidate& built, 
   const BuiltCandidate naive = build_for_shapes(scope.backend, naive_, {&shape, 1});
   if (!naive.finding.passed())
     return {Outcome::kInfra, "reverify", "the naive build fails: " + naive.finding.detail};
-  if (!shape.large)  // the naive build would take too long there
+  // The naive build would take too long at a large one; a small one has too few values to tell.
+  if (!shape.large && !fresh.small)
     if (const Status measured = measure_rms(scope, naive.artifacts[0], shape); !measured.ok())
       return broken(measured.error());
   const BuiltCandidate rebuilt = build_for_shapes(scope.backend, built.candidate, {&shape, 1});

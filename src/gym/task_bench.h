@@ -108,10 +108,11 @@ class TaskBench {
     Dims dims;
     bool large = false;
     Coverage coverage = Coverage::kEverything;
+    bool small = false;
   };
-  std::vector<HiddenShape> draw_hidden(const Seed& seed) const;
-  /// Of the part of the domain that the candidate's `requires` leaves on a device of these facts.
-  std::vector<HiddenShape> draw_hidden(const Seed& seed, const Candidate& candidate, const Dims& facts) const;
+  /// The task with the part of its domain that the candidate's `requires` leaves on a device of
+  /// these facts.
+  TaskSpec domain_of(const Candidate& candidate, const Dims& facts) const;
   std::vector<HiddenShape> draw_hidden(const Seed& seed, const TaskSpec& domain) const;
   /// At shapes that were drawn for this candidate, each made and built for now.
   Finding verify_drawn(const Scope& scope, const BuiltCandidate& built, const std::vector<HiddenShape>& drawn,

@@ -72,7 +72,7 @@ Status TaskBench::bind_shapes() {
     return Ok{};
   };
   for (const NamedShape& shape : spec_->shapes) LATHE_CHECK_OK(add(shape.dims, false, false));
-  for (const HiddenShape& shape : draw_hidden(options_.secret.derive("shapes").derive("hidden")))
+  for (const HiddenShape& shape : draw_hidden(options_.secret.derive("shapes").derive("hidden"), *spec_))
     LATHE_CHECK_OK(add(shape.dims, true, shape.large));
   return Ok{};
 }

@@ -61,6 +61,11 @@ std::optional<Dims> draw_large_shape(const TaskSpec& spec, const Seed& seed, con
 /// dim, or where no such shape is within the limits.
 std::vector<Dims> draw_shapes_beside(const TaskSpec& spec, const Seed& seed, const SizeLimits& limits,
                                      std::span<const Dims> others = {});
+/// Shapes of a few thousand values, which cost next to nothing, each chosen for what `others` and
+/// those before it lack: for remainders and short extents that few larger ones have no room for.
+/// Fewer than `count`, none perhaps, where the domain has no more, and none for a fixed task.
+std::vector<Dims> draw_small_shapes(const TaskSpec& spec, const Seed& seed, int count,
+                                    std::span<const Dims> others = {});
 /// A shape whose extents are all larger than any scored shape's, as far as their ranges go: for
 /// domains that end before a shape is large. None where no range goes further, or within the limits
 /// no shape does.

@@ -22,6 +22,7 @@ constexpr double kGainOfCost = 2;                    // what a shape must add th
 constexpr double kAlignedLarge = 0.2;                // as far as extents were halved
 constexpr double kStretchedElements = 0.25;          // of those that other shapes may have
 constexpr double kMaxHiddenElements = 1 << 21;       ///< of all values together, to keep verification fast
+constexpr SizeLimits kSmall = {1 << 22, 1 << 13};
 constexpr std::array<std::int64_t, 7> kTiles = {4, 8, 16, 32, 64, 128, 256};
 constexpr std::array<std::int64_t, 16> kPrimes = {2,  3,  5,   7,   13,  17,  31,  37,
                                                   61, 97, 127, 131, 257, 509, 521, 1021};
@@ -33,6 +34,7 @@ constexpr std::int64_t kStepsOfSmall =
     4;  // that a small range has, of which half of the extents are multiples
 
 enum class Style { kTileEdge, kPrime, kOdd, kTiny, kAligned, kAny, kCount };
+constexpr std::array kAwkward = {Style::kTileEdge, Style::kPrime, Style::kTiny, Style::kOdd, Style::kAny};
 
 /// A log-uniform integer.
 std::int64_t log_uniform(Rng& rng, std::int64_t low, std::int64_t high) {
@@ -372,7 +374,6 @@ std::vector<Dims> draw_hidden_shapes(const TaskSpec& spec, const Seed& seed, int
   if (spec.fixed || spec.dim_names.empty()) return shapes;
   std::set<Dims> seen;
   for (const NamedShape& shape : spec.shapes) seen.insert(shape.dims);
-  constexpr std::array kAwkward = {Style::kTileEdge, Style::kPrime, Style::kTiny, Style::kOdd, Style::kAny};
   const SizeLimits limits = hidden_limits(max_flops);
   const Rota rota = draw_rota(spec, seed);
   ShapeCoverage coverage(spec, seed);
@@ -452,6 +453,28 @@ std::vector<Dims> draw_shapes_beside(const TaskSpec& spec, const Seed& seed, con
       offer(name, spec.shapes[rng.below(spec.shapes.size())].dims, choice);
     if (!choice.best()) continue;
     shapes.push_back(*choice.best());
+    coverage.add(shapes.back());
+  }
+  return shapes;
+}
+
+std::vector<Dims> draw_small_shapes(const TaskSpec& spec, const Seed& seed, int count,
+                                    std::span<const Dims> others) {
+  std::vector<Dims> shapes;
+  if (spec.fixed || spec.dim_names.empty()) return shapes;
+  std::set<Dims> seen(others.begin(), others.end());
+  for (const NamedShape& shape : spec.shapes) seen.insert(shape.dims);
+  ShapeCoverage coverage = coverage_of(spec, seed.derive("small shapes"), others);
+  for (int i = 0; i < count; ++i) {
+    Rng rng(seed.derive("small shape", static_cast<std::uint64_t>(i)));
+    Choice choice(coverage, kDraws);
+    for (int tries = 0; tries < kTriesPerShape / 4 && !choice.done(); ++tries) {
+      const Dims dims = draw_awkward(spec, rng, kAwkward[rng.below(kAwkward.size())], {}, kSmall);
+      if (!seen.contains(dims) && bind_within(spec, dims, kSmall)) choice.offer(dims);
+    }
+    if (!choice.best()) break;
+    shapes.push_back(*choice.best());
+    seen.insert(shapes.back());
     coverage.add(shapes.back());
   }
   return shapes;
