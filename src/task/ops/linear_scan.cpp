@@ -79,7 +79,7 @@ class LinearScan final : public NamedOp {
         propagated = (size + factor_error) * propagated + std::fabs(y) * factor_error + b.error_at(at);
         y = factor * y + b.data[at];
         magnitude = size * magnitude + std::fabs(b.data[at]);
-        if (!numerics.sparse_sums || b.data[at] != 0) terms += 1;
+        if (!numerics.sparse_sums || may_round(b.data[at], b.error_at(at))) terms += 1;
         before = at;
         out.data[at] = y;
         if (!out.err.empty()) out.err[at] = propagated + 2 * sum_error(numerics, terms, magnitude);

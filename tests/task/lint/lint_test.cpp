@@ -157,6 +157,24 @@ TEST(Lint, TakesRootsOfSumsOfPowers) {
   EXPECT_THAT(fatal_checks(report), IsEmpty());
 }
 
+/// Weights of four bits whose zero point is in the middle: what is zero on paper is the difference
+/// of two rounded numbers in kernels that scale before they subtract.
+TEST(Lint, TakesProductsOfWeightsAroundAZeroPoint) {
+  const TaskSpec spec = task_of(R"toml(
+name = "zero_point"
+dims = ["m", "n", "k"]
+tensor = [{ name = "x", shape = ["m", "k"] }, { name = "w", shape = ["n", "k"], dtype = "uint8" }]
+graph = """
+q = bitwise_and(w, value = 15)
+f = cast(q, dtype = "fp32")
+z = add_scalar(f, by = -8)
+y = matmul(x, z, transpose_b = true)
+"""
+shape = [{ m = 8, n = 32, k = 64 }]
+)toml");
+  EXPECT_THAT(fatal_checks(lint_of(spec)), IsEmpty());
+}
+
 TEST(Lint, TakesOutputsOfEightBits) {
   for (const char* dtype : {"fp8e4m3", "fp8e5m2"}) {
     const std::string cast = "y = cast(s, dtype = \"" + std::string(dtype) + "\")";

@@ -21,7 +21,7 @@ std::vector<float> magnitudes(const Value& x, double factor, bool with_error, do
 std::vector<float> nonzero_flags(const Value& x) {
   auto result = zero_vector<float>(x.data.size());
   for_each_part(result.size(), [&](std::size_t begin, std::size_t end) {
-    for (std::size_t i = begin; i < end; ++i) result[i] = x.data[i] != 0 ? 1.0f : 0.0f;
+    for (std::size_t i = begin; i < end; ++i) result[i] = may_round(x.data[i], x.error_at(i)) ? 1.0f : 0.0f;
   });
   return result;
 }

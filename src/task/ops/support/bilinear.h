@@ -12,6 +12,7 @@ namespace lathe::ops {
 /// |x| * factor + error, scaled by `scale` into fp32: what bounds are computed in, at half the
 /// cost.
 std::vector<float> magnitudes(const Value& x, double factor, bool with_error, double scale);
+/// 1 where a kernel may have another number than zero.
 std::vector<float> nonzero_flags(const Value& x);
 double largest_magnitude(const Value& x, bool with_error);
 /// to += factor * added.

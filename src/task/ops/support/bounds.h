@@ -73,6 +73,10 @@ inline double start_error(const Numerics& numerics, double terms, double other) 
   return sum_factor(numerics, terms) * numerics.unit_roundoff * std::fabs(other);
 }
 
+/// Whether a kernel's sum is rounded where this term is added: zero stays zero only where nothing
+/// on the way to it was rounded.
+inline bool may_round(double term, double error) { return term != 0 || error > kFlush; }
+
 /// The error of one rounded operation with result y.
 inline double rounding(const Numerics& numerics, double y) {
   return numerics.unit_roundoff == 0 ? 0
@@ -118,7 +122,7 @@ struct SumBound {
   void add(double term, double error) {
     magnitude += std::fabs(term);
     propagated += error;
-    nonzero += term != 0 ? 1 : 0;
+    nonzero += may_round(term, error) ? 1 : 0;
     repeats += term != 0 && term == last ? 1 : 0;
     last = term;
     count += 1;
