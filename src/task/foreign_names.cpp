@@ -56,7 +56,7 @@ constexpr std::array kOps = std::to_array<Hint>({
     {" chain_matmul multi_dot matrix_power bilinear_form quadratic_form trace_product ",
      "write matmul(a, b), a node for each product"},
     {" inner inner_product vdot ", "write mul(a, b), then sum(axis = -1)"},
-    {" outer_product batched_outer tensor_product ",
+    {" outer_product batched_outer tensor_product ger ",
      "write outer(a, b), or mul(a, b) of [.., M, 1] and [.., 1, N]"},
     {" kron kronecker khatri_rao ", "write mul(a, b) of [M, 1, N, 1] and [1, P, 1, Q], then reshape"},
     {" cross cross_product ",
@@ -202,7 +202,7 @@ constexpr std::array kOps = std::to_array<Hint>({
     {" poisson_nll ", "write poisson_nll_loss(log_rates, counts)"},
     {" mae mae_loss l1 ", "write l1_loss(a, b)"},
     {" mse ", "write mse_loss(a, b)"},
-    {" kl_divergence kl_loss kldiv kl_div_loss ",
+    {" kl kl_divergence kl_loss kldiv kl_div_loss ",
      "write kl_div(log_probabilities, probabilities), with reduction \"batchmean\""},
     {" scaled_dot_product_attention sdpa flash_attention multi_head_attention mha ",
      "write attention(q, k, v, causal = ...)"},
@@ -219,11 +219,16 @@ constexpr std::array kOps = std::to_array<Hint>({
     {" arange range linspace positions ", "write iota(shape = [...], axis = ...)"},
     {" zeros ones constant fill full_like zeros_like ones_like ", "write full(shape = [...], value = ...)"},
     {" dropout rand randn bernoulli ", "a task is a function of its inputs; give the mask as one"},
-    {" unique nonzero masked_select_count fft ifft rfft irfft stft fft2 svd qr lu eigh cholesky solve "
+    {" unique nonzero masked_select_count svd qr lu eigh cholesky solve "
      "triangular_solve solve_triangular tridiagonal_solve det matrix_exp expm ctc_loss nms roi_align "
-     "deform_conv2d mode lstm gru rnn lfilter biquad max_unpool2d ",
+     "deform_conv2d mode lfilter biquad max_unpool2d ",
      kNative},
-    {" dft ", "write matmul by the cosines and the sines of the angles, which cos and sin of iotas give"},
+    {" fft ifft rfft irfft stft fft2 dft ",
+     "write matmul by the cosines and the sines of the angles, which cos and sin of iotas give; of long ones "
+     "the reference in C++ (reference = \"native\")"},
+    {" lstm gru rnn ",
+     "write one step: linear of input and state, add, slices, sigmoid and tanh; of many steps the reference "
+     "in C++ (reference = \"native\")"},
     {" trace diagonal ",
      "write reshape to [N * N], pad(after = \"N\"), reshape to [N, N + 1] and slice(stop = 1)"},
     {" diag_embed ", "write diag(x)"},
@@ -262,6 +267,10 @@ constexpr std::array kOps = std::to_array<Hint>({
     {" lerp ", "write sub(b, a), mul by the weight, and add to a"},
     {" addcmul addcdiv fma ", "write mul or div, then add"},
     {" hypot ", "write square of each, add and sqrt"},
+    {" cbrt ", "write pow_scalar(abs(x), exponent = 0.3333333333333333) times sign(x), a node each"},
+    {" dist pairwise_distance ", "write sub(a, b), then norm(axis = ...)"},
+    {" renorm clip_by_norm ", "write norm(keepdims = true), reciprocal, scale, clamp(high = 1) and mul"},
+    {" huber ", "write huber_loss(a, b, delta = ...)"},
     {" reflect_pad reflect_pad1d reflect_pad2d reflection_pad reflection_pad1d reflection_pad2d "
      "reflection_pad3d ",
      "write pad(x, axis = ..., before = ..., after = ..., mode = \"reflect\"), an axis a node"},
