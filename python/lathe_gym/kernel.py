@@ -187,6 +187,10 @@ class Kernel:
             for text, extent in zip(one.shape, values[one.name].shape):
                 if text in self._dims:
                     dims.setdefault(text, int(extent))
+        told = [(text, int(extent)) for one in tensors for text, extent in zip(one.shape, values[one.name].shape)]
+        for _ in self._dims:
+            for text, extent in told:
+                dims = {**_told_by(text, extent, self._dims, dims), **dims}
         missing = [name for name in self._dims if name not in dims]
         if missing:
             raise TypeError(f"{self.name}: no input's shape tells {', '.join(missing)}; give it by name")
@@ -380,6 +384,33 @@ _OPERATORS: Mapping[type, Callable[[int, int], int]] = {
     ast.LShift: lambda a, b: a << b,
     ast.RShift: lambda a, b: a >> b,
 }
+
+
+def _told_by(text: str, extent: int, names: Sequence[str], dims: Mapping[str, int]) -> dict[str, int]:
+    """What the extent of "R + 1" or "2 * D" tells of its one dim that is not known, if it is a sum or a product."""
+
+    def unknown(node: ast.expr) -> list[str]:
+        return [one.id for one in ast.walk(node) if isinstance(one, ast.Name) and one.id in names and one.id not in dims]
+
+    try:
+        node: ast.expr = ast.parse(text, mode="eval").body
+    except SyntaxError:
+        return {}
+    if len(unknown(node)) != 1:
+        return {}
+    while isinstance(node, ast.BinOp):
+        at_left = bool(unknown(node.left))
+        other = _value(ast.unparse(node.right if at_left else node.left), dims)
+        if isinstance(node.op, ast.Add):
+            extent -= other
+        elif isinstance(node.op, ast.Sub):
+            extent = extent + other if at_left else other - extent
+        elif isinstance(node.op, ast.Mult) and other != 0:
+            extent //= other
+        else:
+            return {}
+        node = node.left if at_left else node.right
+    return {node.id: extent} if isinstance(node, ast.Name) else {}
 
 
 def _value(text: str, dims: Mapping[str, int]) -> int:

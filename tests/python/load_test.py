@@ -40,6 +40,18 @@ baselines = ["naive"]
 shape = [{ name = "small", n = 16 }]
 """
 
+ROWS = """
+name = "rows"
+dims = { R = [1, 64], E = [64, 256], D = [1, 32] }
+tensor = [
+  { name = "offsets", shape = ["R + 1"], role = "index", gen = { kind = "index", limit = "E", order = "offsets" } },
+  { name = "x", shape = ["E", "2 * D"] },
+]
+graph = "y = segment_sum(x, offsets)"
+baselines = ["naive"]
+shape = [{ R = 16, E = 128, D = 8 }]
+"""
+
 
 def shipped(name: str) -> str:
     return (SOURCE / "tasks" / f"{name}.toml").read_text()
@@ -109,6 +121,14 @@ class Exported(unittest.TestCase):
         header.write_text(header.read_text().replace("uint16_t alpha", "_Float16 alpha"))
         with self.assertRaisesRegex(KernelError, "was written by another version: export the kernel again"):
             load(package)
+
+    def test_dims_are_told_by_extents_that_are_sums_and_products(self):
+        kernel = load(self.package("rows", ROWS))
+        x, offsets = torch.randn(64, 6), torch.tensor([0, 60, 64], dtype=torch.int32)
+        expected = torch.stack([x[:60].sum(0), x[60:].sum(0)])
+        torch.testing.assert_close(kernel(offsets, x), expected, atol=1e-4, rtol=1e-5)
+        with self.assertRaisesRegex(ValueError, r"x has the shape \(64, 5\), and \[E, 2 \* D\] is \(64, 4\) where .*D=2"):
+            kernel(offsets, torch.randn(64, 5))
 
     def test_outputs_are_a_tuple_and_inputs_stay(self):
         kernel = load(self.package("update", UPDATE))
