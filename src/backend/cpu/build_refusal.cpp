@@ -332,6 +332,10 @@ std::string hints_on_log(std::string_view log, std::string_view text) {
   std::string hints;
   const auto says = [&](std::string_view words) { return log.find(words) != std::string_view::npos; };
   const auto hint = [&](const std::string& sentence) { hints += "hint: " + sentence + "\n"; };
+  if (says("'__global__'") || says("'__device__'") || says("'__shared__'") || says("'blockIdx'"))
+    hint(
+        "that is CUDA, and kernels here run on the processor: choose the GPU with --device cuda, or write a "
+        "function of items, as docs/candidates.md shows");
   if (says("__dso_handle")) {
     if (const std::size_t line = source.line_of_include({"<iostream>", "bits/stdc++.h"}))
       hint(fmt::format(

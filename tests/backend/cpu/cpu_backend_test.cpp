@@ -599,6 +599,10 @@ TEST_F(CpuBackendTest, WhatKernelsDoElsewhereIsABuildFailureThatNamesLineAndReme
            with("{ std::transform(std::execution::par_unseq, x, x + n, y, [](float v) { return v; }); }"),
        "compile_error",
        {"hint: std::execution's policies"}},
+      {"__global__ void g(float* y) { y[blockIdx.x] = 1; }" + with("{}"),
+       "compile_error",
+       {"hint: that is CUDA", "--device cuda"}},
+      {"#include <lathe/cuda.cuh>" + with("{}"), "compile_error", {"hint: that is CUDA"}},
       {"#include <Eigen/Dense>" + with("{}"), "compile_error", {"hint: a kernel may include"}}};
   for (const auto& [body, reason, says] : cases) {
     const auto built = build(body);

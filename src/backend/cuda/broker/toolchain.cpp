@@ -23,6 +23,14 @@ void describe(BuildResult& result) {
   result.facts.log += refusal.detail;
 }
 
+/// What a log of a source that was not compiled does not say by itself.
+std::string_view hint_on_source(std::string_view source) {
+  return source.find("lathe/cpu.h") == std::string_view::npos
+             ? ""
+             : "hint: <lathe/cpu.h> is for kernels of the processor: choose it with --device cpu, or include "
+               "<lathe/cuda.cuh> and write a kernel of CUDA's, as docs/cuda_candidates.md shows\n";
+}
+
 /// The cache key of a build's log, whose performance notes hold for the cached cubin too.
 Digest log_key(const Digest& key) { return Hasher().add(key.hex()).add("log").finish(); }
 
@@ -76,7 +84,10 @@ Result<BuildResult> Toolchain::compile(const protocol::CompileJob& job, const Ca
   result.facts.log = std::move(object.reply.log);
   result.facts.seconds = object.reply.seconds;
   result.reason = object.reply.timed_out ? "compile_timeout" : "compile_error";
-  if (!object.reply.ok) return result;
+  if (!object.reply.ok) {
+    result.facts.log.insert(0, hint_on_source(job.source));
+    return result;
+  }
   result.artifact.bytes = std::move(object.bytes);
   describe(result);
   return result;

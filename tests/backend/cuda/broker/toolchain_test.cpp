@@ -55,6 +55,12 @@ TEST_F(CudaToolchain, ASourceThatTakesTooMuchMemoryFailsAloneAndQuickly) {
   EXPECT_TRUE(build("extern \"C\" __global__ void g(char* y) { y[0] = 2; }").ok) << "the worker lives on";
 }
 
+TEST_F(CudaToolchain, AKernelOfTheProcessorIsToldSo) {
+  const BuildResult result = build("#include <lathe/cpu.h>\nextern \"C\" void f(float* y) { y[0] = 1; }");
+  EXPECT_EQ(result.reason, "compile_error");
+  EXPECT_THAT(result.facts.log, testing::StartsWith("hint: <lathe/cpu.h> is for kernels of the processor"));
+}
+
 TEST_F(CudaToolchain, DimsThatAreCompiledInMayHaveTheNamesThatHeadersUse) {
   Dims dims;
   for (const char* name : {"M", "N", "K", "R", "n", "x", "rows", "cols", "count", "lanes", "stride"})
