@@ -232,7 +232,7 @@ class Linter {
       LATHE_TRY(const auto values, rounded_run(task_, sample, rng));
       check_whole_numbers(values, sample.distribution);
       for (const Expected& expected : sample.expected) {
-        if (expected.compare != CompareKind::kBound) continue;
+        if (expected.compare != CompareKind::kBound && expected.compare != CompareKind::kExact) continue;
         const Comparison result = judge(expected, values.at(expected.name).data);
         if (result.pass) continue;
         fatal("rounded_run",

@@ -292,6 +292,35 @@ shape = [{ n = 64 }]
   EXPECT_THAT(found->text, HasSubstr("make the index itself the output"));
 }
 
+/// Whole numbers that are made of indices are compared exactly: no bound makes up for another
+/// order.
+TEST(Lint, SaysWhereTiesDecideWholeNumbers) {
+  const auto findings = [](const std::string& scores) {
+    return lint_of(task_of(R"toml(
+name = "beams"
+dims = ["b", "v"]
+tensor = [{ name = "x", shape = ["b", 4, "v"] }, { name = "s", shape = ["b", 4, 1] }]
+graph = """
+)toml" + scores + R"toml(
+f = reshape(t, shape = ["b", "4 * v"])
+o = argsort(f, descending = true)
+i = slice(o, axis = 1, stop = 4)
+n = full(shape = [1], value = "v", dtype = "int64")
+y = remainder(i, n)
+"""
+shape = [{ b = 8, v = 100 }]
+)toml"))
+        .findings;
+  };
+  const auto computed = findings("l = log_softmax(x)\nt = add(l, s)");
+  const auto found = std::ranges::find(computed, "rounded_run", &LintFinding::check);
+  ASSERT_NE(found, computed.end());
+  EXPECT_THAT(found->text, HasSubstr("make the index itself the output"));
+  const auto chosen = findings("t = max(x, s)");
+  EXPECT_EQ(std::ranges::find(chosen, "rounded_run", &LintFinding::check), chosen.end())
+      << "equal values have one order, and nothing is rounded";
+}
+
 TEST(Lint, TakesQuantisedOutputs) {
   const LintReport report = lint_of(task_of(R"toml(
 name = "quantise"
