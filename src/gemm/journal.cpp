@@ -71,7 +71,7 @@ Status Journal::read(const std::string& text) {
               entry.at("lt").get<std::string>(), entry.at("lt_ns").get<double>(),
               json_integer<int>(entry.at("tried")), entry.at("seconds").get<double>()});
     } catch (const json::exception&) {
-      return Error{ErrorCode::kCorrupt,
+      return Error{ErrorCode::kInvalid,
                    "this line is no entry of a tuning journal",
                    "name another file, or remove the line",
                    {path_, number, 0}};
