@@ -33,6 +33,17 @@ void add_storage_error(const NodeDecl& node, const Numerics& numerics, Value& va
   });
 }
 
+/// Beside a jump a value may be off by far more than roundings, and be larger than here: so are the
+/// roundings that made it, of which ops count those of the value here.
+void add_roundings_of_error(const Numerics& numerics, Value& value) {
+  constexpr double kRoundings = 16, kLargeError = 0x1p-14;
+  const double more = 1 + kRoundings * numerics.unit_roundoff;
+  for_each_part(value.err.size(), [&](std::size_t begin, std::size_t end) {
+    for (std::size_t i = begin; i < end; ++i)
+      if (value.err[i] > kLargeError * std::fabs(value.data[i])) value.err[i] *= more;
+  });
+}
+
 /// Nothing is known of what a kernel makes of values that are finite here, though the node's dtype
 /// holds them as infinities; other dtypes and fused kernels may keep them. Empty where there are
 /// none.
@@ -71,6 +82,7 @@ Status evaluate_node(const BoundTask& task, std::size_t index, const Numerics& n
     }
   } else {
     node.op->evaluate(site, in, numerics_of(node, numerics), out);
+    if (info(node.type.dtype).is_float) add_roundings_of_error(numerics, out);
     add_storage_error(node, numerics, out);
   }
   assert(out.data.size() == static_cast<std::size_t>(element_count(site.out)));

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "task/ops/support/bounds.h"
+
 namespace lathe {
 namespace {
 
@@ -28,10 +30,6 @@ Dims halved(const TaskSpec& spec, const Dims& dims) {
   for (auto& [name, extent] : smaller) extent = std::max(spec.dim_ranges.at(name).low, extent / 2);
   return lathe::bind(spec, smaller).ok() ? smaller : dims;
 }
-
-/// Error bounds allow for flushed denormals. Added to an exact zero, such an error would take
-/// branches that no kernel takes.
-constexpr double kUnderflow = 0x1p-125;
 
 }  // namespace
 
@@ -72,7 +70,9 @@ Result<std::map<std::string, Value>> rounded_run(const BoundTask& task, const Sa
     const double rounded = node.type.dtype == DType::kF64 ? 2 * info(DType::kF64).unit_roundoff : 0;
     for (std::size_t k = 0; k < out.err.size(); ++k) {
       const double left = out.err[k] - rounded * std::fabs(out.data[k]);
-      if (!(left > kUnderflow)) continue;  // not a number of an infinity without an error
+      // Added to an exact zero, what allows for flushed denormals would take branches that no
+      // kernel takes. An infinity without an error leaves no number.
+      if (!(left > ops::kFlushes)) continue;
       out.data[k] += (2 * rng.uniform() - 1) * left;
       if (!signed_results && out.data[k] < 0) out.data[k] = 0;
     }

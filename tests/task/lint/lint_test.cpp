@@ -292,6 +292,34 @@ shape = [{ n = 64 }]
   EXPECT_THAT(found->text, HasSubstr("make the index itself the output"));
 }
 
+/// On the other side of a jump a value is larger, and so are the roundings of what is made of it;
+/// and what allows for flushed results carries no exact zero across one.
+TEST(Lint, TakesWhatIsComputedBehindAJump) {
+  for (const char* first : {"atan(x)", "neg(x)"}) {
+    const TaskSpec spec = task_of(std::string(R"toml(
+name = "behind_a_jump"
+dims = ["m", "n"]
+tensor = [{ name = "x", shape = ["m", "n"] }, { name = "w", shape = ["m", 1] }]
+graph = """
+z = )toml") + first + R"toml(
+a = l2_normalize(z)
+b = mean(a, axis = 0, keepdims = true)
+d = sub(a, b)
+f = floor(d)
+g = norm(f, axis = 0, keepdims = true)
+p = mul(f, g)
+y = add(p, w)
+"""
+shape = [{ m = 4, n = 40 }]
+)toml");
+    for (std::uint64_t seed = 1; seed < 40; ++seed) {
+      const auto report = lint(spec, Seed::from_number(seed));
+      ASSERT_TRUE(report.ok());
+      EXPECT_THAT(fatal_checks(*report), Not(Contains("rounded_run"))) << first << seed;
+    }
+  }
+}
+
 /// Whole numbers that are made of indices are compared exactly: no bound makes up for another
 /// order.
 TEST(Lint, SaysWhereTiesDecideWholeNumbers) {

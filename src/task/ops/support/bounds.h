@@ -28,6 +28,8 @@ inline constexpr double kScaledArgument = 1.25;
 /// Vectorised exp and similar functions flush denormal results to zero; those that build 2^n in two
 /// steps (oneDNN) also lose half of the last normal binade.
 inline constexpr double kFlush = 0x1p-125;
+/// Bounds up to here allow for nothing but results that are flushed, in a chain of ops.
+inline constexpr double kFlushes = 0x1p-120;
 
 /// The longest sum that a single running accumulator may compute; longer sums must be split.
 inline constexpr double kSerialTerms = 4096;
@@ -75,7 +77,7 @@ inline double start_error(const Numerics& numerics, double terms, double other) 
 
 /// Whether a kernel's sum is rounded where this term is added: zero stays zero only where nothing
 /// on the way to it was rounded.
-inline bool may_round(double term, double error) { return term != 0 || error > kFlush; }
+inline bool may_round(double term, double error) { return term != 0 || error > kFlushes; }
 
 /// The error of one rounded operation with result y.
 inline double rounding(const Numerics& numerics, double y) {
@@ -137,7 +139,8 @@ struct SumBound {
   }
   double own(const Numerics& numerics) const {
     if (numerics.unit_roundoff == 0) return 0;
-    return factor(numerics) * numerics.unit_roundoff * magnitude + terms(numerics) * numerics.underflow;
+    return factor(numerics) * numerics.unit_roundoff * (magnitude + propagated) +
+           terms(numerics) * numerics.underflow;
   }
   double total(const Numerics& numerics) const { return propagated + own(numerics); }
 };

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "task/dtype.h"
+#include "task/ops/support/bounds.h"
 
 /// Functions with jumps. Where an exact argument lies within its own error of a jump, the values on
 /// both sides of it are right; everywhere else there is one, and of an exact input that is a tie as
@@ -15,7 +16,6 @@ namespace lathe::ops {
 /// `error`. The bounds of exact ops allow for results that are flushed as denormals are: that takes
 /// a value to zero, and no further.
 inline double reach_to_jump(double x, double error) {
-  constexpr double kFlushes = 0x1p-120;  // of a chain of ops
   if (error > kFlushes) return error;
   return std::fabs(x) <= error ? std::fabs(x) : 0;
 }
