@@ -133,6 +133,8 @@ def _of_workloads(
     extents: list[dict[str, int]] = []
     scalars: dict[str, Any] = {}
     for line in workloads:
+        if line.get("definition", definition["name"]) != definition["name"]:
+            raise Unsupported(f"a workload is of '{line['definition']}', not of '{definition['name']}'")
         workload = line.get("workload", line)
         axes = dict(workload["axes"])
         if axes not in extents:
@@ -157,7 +159,10 @@ def task(
     constants = _constants(definition)
     variable = [name for name in definition["axes"] if name not in constants]
     if variable and not extents:
-        raise Unsupported(f"{', '.join(variable)} have no extents: give workloads")
+        raise Unsupported(f"nothing says the extents of {', '.join(variable)}: give workloads")
+    for tensor in draws:
+        if definition["inputs"].get(tensor, {"shape": None})["shape"] is None:
+            raise Unsupported(f"`draws` names '{tensor}'; the tensors are {', '.join(definition['inputs'])}")
     name = re.sub(r"\W", "_", definition["name"])
     lines = [f'name = "{name}"', f"description = {json.dumps(definition.get('description', ''))}"]
     domain = {axis: max(one[axis] for one in extents) * _LARGEST_OF for axis in variable}
@@ -219,18 +224,35 @@ def candidate(definition: Mapping[str, Any], solution: Mapping[str, Any]) -> str
     return front + begin + _called(definition, "lathe_solution." + function)
 
 
+def _object(path: str, value: Any) -> Any:
+    if not isinstance(value, dict):
+        raise Unsupported(f"{path} has {json.dumps(value)[:40]} where an object is expected")
+    return value
+
+
 def _read(path: str) -> Any:
     try:
-        return json.loads(Path(path).read_text(encoding="utf-8"))
+        return _object(path, json.loads(Path(path).read_text(encoding="utf-8")))
     except (OSError, ValueError) as error:
         raise Unsupported(f"{path} cannot be read as JSON: {error}") from None
 
 
 def _workloads(path: str) -> list[Any]:
     try:
-        return [json.loads(line) for line in Path(path).read_text(encoding="utf-8").splitlines() if line.strip()]
+        lines = [line for line in Path(path).read_text(encoding="utf-8").splitlines() if line.strip()]
+        return [_object(path, json.loads(line)) for line in lines]
     except (OSError, ValueError) as error:
         raise Unsupported(f"{path} cannot be read as JSON Lines: {error}") from None
+
+
+def _draws(given: Sequence[str]) -> dict[str, str]:
+    draws: dict[str, str] = {}
+    for one in given:
+        name, equals, keys = one.partition("=")
+        if not equals or not keys.strip():
+            raise Unsupported(f"--draw {one!r} is not INPUT=KEYS, such as 'ids=gen = {{ kind = \"uniform\" }}'")
+        draws[name.strip()] = keys
+    return draws
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -244,8 +266,8 @@ def main(arguments: Sequence[str]) -> int:
     options = parser.parse_args(arguments)
     try:
         definition = _read(options.definition)
-        draws = dict(draw.split("=", 1) for draw in options.draw)
-        made = task(definition, _workloads(options.workloads) if options.workloads else (), draws)
+        workloads = _workloads(options.workloads) if options.workloads else ()
+        made = task(definition, workloads, _draws(options.draw))
         texts = {}
         for path in options.solutions:
             solution = _read(path)
@@ -257,10 +279,14 @@ def main(arguments: Sequence[str]) -> int:
         print(f"lathe_gym.flashinfer: {error}", file=sys.stderr)
         return 1
     out = Path(options.out)
-    out.mkdir(parents=True, exist_ok=True)
-    (out / (re.sub(r"\W", "_", definition["name"]) + ".toml")).write_text(made["toml"], encoding="utf-8")
-    for name, text in {**made["files"], **texts}.items():
-        (out / name).write_text(text, encoding="utf-8")
+    task_file = re.sub(r"\W", "_", definition["name"]) + ".toml"
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        for name, text in {task_file: made["toml"], **made["files"], **texts}.items():
+            (out / name).write_text(text, encoding="utf-8")
+    except OSError as error:
+        print(f"lathe_gym.flashinfer: cannot write to {out}: {error}", file=sys.stderr)
+        return 1
     return 0
 
 

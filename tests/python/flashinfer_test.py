@@ -81,10 +81,22 @@ class Translation(unittest.TestCase):
             self.assertEqual(done.returncode, 0)
             self.assertEqual({path.name for path in (here / "out").iterdir()},
                              {"rmsnorm_d48.toml", "reference.py", "mine.py"})
-            for wrong, why in ((["--workloads", str(here / "none")], "cannot be read"), ([], "give workloads")):
+            (here / "other.jsonl").write_text(json.dumps({"definition": "gemm", "workload": WORKLOADS[0]}))
+            (here / "list.jsonl").write_text("[]")
+            known = ["--workloads", str(here / "w.jsonl")]
+            for wrong, why in (
+                (["--workloads", str(here / "none")], "cannot be read"),
+                (["--workloads", str(here / "list.jsonl")], "where an object is expected"),
+                (["--workloads", str(here / "other.jsonl")], "a workload is of 'gemm', not of 'rmsnorm_d48'"),
+                ([], "give workloads"),
+                (known + ["--draw", "ids"], "--draw 'ids' is not INPUT=KEYS"),
+                (known + ["--draw", "ids=low = 1"], "names 'ids'; the tensors are "),
+                (known + ["--out", str(here / "d.json")], "cannot write to "),
+            ):
                 done = subprocess.run(command + wrong, capture_output=True, text=True)
                 self.assertEqual(done.returncode, 1)
                 self.assertIn(why, done.stderr)
+                self.assertNotIn("Traceback", done.stderr)
 
 
 class Judged(unittest.TestCase):
