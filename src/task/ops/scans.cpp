@@ -44,12 +44,17 @@ void extremum_row(const RowView& row, const Numerics&) {
 /// to cancel.
 constexpr double kEvenStep = 16;
 
+double log_of_sum(double a, double b) {
+  const double larger = std::max(a, b);
+  return std::isinf(larger) ? larger : larger + std::log1p(std::exp(-std::fabs(a - b)));
+}
+
 /// log(sum exp(x)) of every prefix. One that is carried on by logaddexp rounds at every step what
 /// it hands on with its share of the sum; another adds up exponentials beside a maximum.
 void logcumsumexp_row(const RowView& row, const Numerics& numerics) {
   const double u = numerics.unit_roundoff;
   double total = 0, y = -std::numeric_limits<double>::infinity(), top = y, stepped = 0, squares = 0,
-         carried = 0;
+         carried = 0, raised = y, largest_error = 0;
   SumBound sum;
   for (std::size_t i = 0; i < row.x.size(); ++i) {
     const double x = row.x[i], before = y, term = textbook_exp(x);
@@ -65,6 +70,9 @@ void logcumsumexp_row(const RowView& row, const Numerics& numerics) {
     const double kept = i == 0 ? 0 : std::min(1.0, std::exp(before - y));
     const double lesser = alone ? 0 : std::exp(-apart) / (1 + std::exp(-apart));
     carried = kept * carried + (1 - kept) * row.error_at(i);
+    raised = log_of_sum(raised, x + row.error_at(i));
+    largest_error = std::max(largest_error, row.error_at(i));
+    if (largest_error > kSmallExponents) carried = std::max(carried, raised - y);
     const double step =
         std::fabs(y) + kTranscendental * tail + lesser * (kTranscendental + (1 + kScaledArgument) * apart);
     const double rounded = u * (alone ? 0 : step);

@@ -324,6 +324,27 @@ TEST(AdditionBound, CountsTheProbesTermsForTheBiasToo) {
   EXPECT_EQ(sum.terms, 1);
 }
 
+/// What weighs nothing beside the largest may be it, if its own error is that large.
+TEST(ExponentialsBound, HoldsWhereErrorsChangeWhichIsTheLargest) {
+  const std::vector<double> x{100, 0, 70}, error{0.0625, 180, 1};
+  for (const char* op : {"logsumexp", "softmax", "log_softmax", "logcumsumexp"}) {
+    OpCase op_case;
+    op_case.op = op;
+    op_case.in = {{1, 3}};
+    const auto of = [&](const std::vector<double>& values, std::vector<double> errors) {
+      return evaluate(op_case, {Value{{1, 3}, values, std::move(errors)}}, Numerics{});
+    };
+    const Value bounded = of(x, error);
+    for (int corner = 0; corner < 8; ++corner) {
+      std::vector<double> moved = x;
+      for (std::size_t i = 0; i < x.size(); ++i) moved[i] += (corner >> i & 1 ? 1 : -1) * error[i];
+      const Value there = of(moved, {});
+      for (std::size_t i = 0; i < there.data.size(); ++i)
+        EXPECT_LE(std::fabs(there.data[i] - bounded.data[i]), bounded.err[i]) << op << " corner " << corner;
+    }
+  }
+}
+
 /// Two passes in fp32 over data whose deviations are the mean's own rounding error.
 TEST(VarianceBound, HoldsOnNearlyConstantData) {
   OpCase op_case;

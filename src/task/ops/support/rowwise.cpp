@@ -82,6 +82,20 @@ double largest(std::span<const double> x) {
   return result;
 }
 
+namespace {
+
+/// How much larger the logarithm of the sum of exponentials is at x + e than at x. At x - e it is
+/// smaller by no more, for it is convex.
+double raised_by_errors(std::span<const double> x, std::span<const double> e, const ExpSum& sum) {
+  double top = -std::numeric_limits<double>::infinity(), total = 0;
+  for (std::size_t i = 0; i < x.size(); ++i) top = std::max(top, x[i] + e[i]);
+  if (std::isinf(top)) return top;
+  for (std::size_t i = 0; i < x.size(); ++i) total += std::exp(x[i] + e[i] - top);
+  return top - sum.top + std::log(total / sum.sum);
+}
+
+}  // namespace
+
 ExpSum sum_of_exp(std::span<const double> x, std::span<const double> e, const Numerics& numerics,
                   std::span<double> terms) {
   ExpSum result{.top = numerics.textbook ? 0 : largest(x)};
@@ -97,6 +111,9 @@ ExpSum sum_of_exp(std::span<const double> x, std::span<const double> e, const Nu
     if (!e.empty()) result.carried += term * e[i];
   }
   result.carried /= result.sum;
+  // What hardly counts may be the largest, if its error is.
+  if (std::ranges::any_of(e, [](double error) { return error > kSmallExponents; }) && !numerics.textbook)
+    result.carried = std::max(result.carried, raised_by_errors(x, e, result));
   result.relative_error =
       result.carried +
       numerics.unit_roundoff * (roundings / result.sum + std::fabs(result.top) + bound.factor(numerics));

@@ -71,6 +71,9 @@ void scale_and_shift(const RowView& row, std::size_t i, const Value* gamma, cons
 
 double largest(std::span<const double> x);
 
+/// Up to such errors of exponents, that of a sum of exponentials is the mean of them, by weight.
+inline constexpr double kSmallExponents = 0x1p-6;
+
 /// The sum of exp(x - top) and its relative error:
 ///   sum p (e + u (2|x - top| + |top| + 4)) + f(n) u, p = exp(x - top) / sum
 /// for x - top is rounded, and once more where exp scales it by log2(e), or x and top are scaled,
