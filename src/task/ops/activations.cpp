@@ -51,6 +51,7 @@ struct Gelu : UnaryDefaults {
     if (by_tanh) return 0.5 * x * (1 + std::tanh(kRootTwoOverPi * (x + kCubic * x * x * x)));
     return 0.5 * x * std::erfc(-x * std::numbers::sqrt2 / 2);
   }
+  double turn() const { return by_tanh ? -0.7524614220710162 : -0.7517915246935645; }
   double slope(double x, double) const {
     if (!by_tanh) {
       const double density = std::exp(-0.5 * x * x) * kRootTwoOverPi * 0.5;
@@ -91,6 +92,7 @@ struct Silu : UnaryDefaults {
     const double s = logistic(x);
     return s + y * (1 - s);
   }
+  double turn() const { return -1.2784645427610738; }
   /// x multiplies the sigmoid's error.
   double own(double x, double y) const {
     return (kTranscendental + 4 + kScaledArgument * std::fabs(x) * (1 - logistic(x))) * std::fabs(y) +
@@ -184,6 +186,7 @@ struct Mish : UnaryDefaults {
     const double t = std::tanh(softplus_of(x));
     return t + x * (1 - t * t) * logistic(x);
   }
+  double turn() const { return -1.1924312145154653; }
   double own(double x, double y) const { return (2 * kTranscendental + 1) * (std::fabs(x) + std::fabs(y)); }
   double textbook(double x) const { return x * textbook_tanh(textbook_softplus(x)); }
   std::string c(const std::string& x) const {

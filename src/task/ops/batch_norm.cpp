@@ -1,3 +1,6 @@
+#include <cmath>
+#include <limits>
+
 #include "task/ops/support/elementwise.h"
 #include "task/ops/support/indexing.h"
 #include "task/ops/support/rowwise.h"
@@ -19,8 +22,8 @@ Factor factor_of(std::span<const Value* const> in, std::size_t channel, double e
       rsqrt_relative_error(spread, in[4]->error_at(channel) + rounding(numerics, spread), numerics);
   const double inverse = 1 / std::sqrt(spread);
   const double value = gamma * inverse;
-  return {value,
-          std::fabs(value) * relative + inverse * in[1]->error_at(channel) + rounding(numerics, value)};
+  return {value, std::fabs(value) * relative + inverse * (1 + relative) * in[1]->error_at(channel) +
+                     rounding(numerics, value)};
 }
 
 /// Inference: (x - mean) / sqrt(var + eps) * gamma + beta with inputs x, gamma, beta, mean, var;
@@ -80,11 +83,13 @@ class BatchNorm final : public NamedOp {
     const double x = in[0]->data[i];
     const double mean = in[3]->data[c];
     const double f = std::fabs(factor.value);
-    const double carried = f * (in[0]->error_at(i) + in[3]->error_at(c)) +
+    const double carried = (f + factor.error) * (in[0]->error_at(i) + in[3]->error_at(c)) +
                            std::fabs(x - mean) * factor.error + in[2]->error_at(c);
     const double own = u * (2 * f * std::fabs(x) + 3 * f * std::fabs(mean) + 2 * std::fabs(in[2]->data[c]));
     const double shift = start_error(numerics, in[0]->terms, std::fabs(in[2]->data[c]) + f * std::fabs(mean));
-    return carried + own + shift + (u > 0 ? 3 * numerics.underflow : 0);
+    const double error = carried + own + shift + (u > 0 ? 3 * numerics.underflow : 0);
+    return std::isnan(error) ? std::numeric_limits<double>::infinity()
+                             : error;  // zero times an endless factor
   }
 };
 

@@ -112,7 +112,11 @@ struct Pow : BinaryDefaults {
            kFlush / 0x1p-24;
   }
   static double propagated(double a, double b, double ea, double eb, double y) {
-    return std::fabs(y) * (std::fabs(b / a) * ea + std::fabs(std::log(a)) * eb);
+    double most = std::fabs(y) * (std::fabs(b / a) * ea + std::fabs(std::log(a)) * eb);
+    if (ea <= 0x1p-20 * a && eb <= 0x1p-20) return most;
+    for (const double base : {std::max(a - ea, 0.0), a + ea})
+      for (const double exponent : {b - eb, b + eb}) most = std::max(most, std::fabs(f(base, exponent) - y));
+    return most;
   }
   static std::string c(const std::string& a, const std::string& b) {
     return "lathe::pow(" + a + ", " + b + ")";

@@ -1,3 +1,6 @@
+#include <algorithm>
+#include <cmath>
+
 #include "task/ops/factories.h"
 #include "task/ops/support/bounds.h"
 #include "task/ops/support/reduce.h"
@@ -64,7 +67,9 @@ Loss::Term logistic(const Pair& p, double) {
   const double slope = std::fabs(1 / (1 + std::exp(-p.a)) - p.b);
   const double own =
       2 * std::fabs(p.a) * (1 + std::fabs(p.b)) + kTranscendental * tail + 2 + std::fabs(value);
-  return {value, slope * p.ea + std::fabs(p.a) * p.eb, own};
+  const double steepest = std::max(std::fabs(p.b), std::fabs(1 - p.b));
+  const double of_a = std::min(slope + p.ea / 8, steepest) * p.ea;  // the slope's own is at most 1/4
+  return {value, of_a + (std::fabs(p.a) + p.ea) * p.eb, own};
 }
 
 /// exp(a) - a b for logarithms a of rates and counts b.
@@ -86,13 +91,28 @@ Loss::Term soft_margin(const Pair& p, double) {
   return {value, carried, own};
 }
 
-/// b (log b - a): input 1 holds log-probabilities, input 2 probabilities; 0 where b is.
+/// b (log b - a), 0 where b is.
+double divergence_at(double a, double b) { return b > 0 ? b * (std::log(b) - a) : 0; }
+
+/// How far errors take it: it is linear in a, and falls with b until log b is a - 1.
+double divergence_moved(const Pair& p) {
+  const double here = divergence_at(p.a, p.b);
+  double most = 0;
+  for (const double a : {p.a - p.ea, p.a + p.ea})
+    for (const double b : {p.b - p.eb, p.b + p.eb, std::clamp(std::exp(a - 1), p.b - p.eb, p.b + p.eb)})
+      most = std::max(most, std::fabs(divergence_at(a, b) - here));
+  return most;
+}
+
+/// Input 1 holds log-probabilities, input 2 probabilities.
 Loss::Term divergence(const Pair& p, double) {
-  if (p.b <= 0) return {0, p.eb, 0};
+  if (p.b <= 0) return {0, std::max(p.eb, divergence_moved(p)), 0};
   const double logarithm = std::log(p.b);
   const double gap = logarithm - p.a;
   const double own = p.b * (kTranscendental * std::fabs(logarithm) + 1 + 2 * std::fabs(gap) + std::fabs(p.a));
-  return {p.b * gap, p.b * p.ea + (std::fabs(gap) + 1) * p.eb, own};
+  const double linear = p.b * p.ea + (std::fabs(gap) + 1) * p.eb;
+  const bool small = std::max(p.ea, p.eb) <= 0x1p-14 * std::min(1.0, p.b);
+  return {p.b * gap, small ? linear : std::max(linear, divergence_moved(p)), own};
 }
 
 class MeanLoss final : public NamedOp {

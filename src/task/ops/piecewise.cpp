@@ -94,6 +94,7 @@ struct Hardswish : UnaryDefaults {
   explicit Hardswish(const Attrs&) {}
   double f(double x) const { return x * std::min(std::max(x + 3, 0.0), 6.0) / 6; }
   double slope(double x, double) const { return x <= -3 ? 0.5 : x >= 3 ? 1.5 : (2 * x + 3) / 6; }
+  double turn() const { return -1.5; }
   double own(double x, double y) const { return std::fabs(x) + 4 * std::fabs(y); }
   std::string c(const std::string& x) const {
     return x + " * lathe::min(lathe::max(" + x + " + 3.0f, 0.0f), 6.0f) * 0.16666667f";

@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <set>
 
@@ -228,6 +229,52 @@ TEST_P(EveryOp, CarriesTheErrorsOfItsInputs) {
     ASSERT_EQ(out.err.size(), out.data.size());
     for (std::size_t i = 0; i < out.data.size(); ++i) {
       ASSERT_LE(std::fabs(there.data[i] - out.data[i]), out.err[i] * (1 + 1e-5) + 1e-14) << "element " << i;
+    }
+  }
+}
+
+bool takes_errors(const OpCase& op_case, std::size_t input) {
+  if (op_case.draws.empty()) return true;
+  const Draw& draw = op_case.draws[std::min(input, op_case.draws.size() - 1)];
+  return draw.index_limit == 0 && !draw.binary && !draw.whole;
+}
+
+/// Errors of some elements, as large as jumps and cancellation leave them.
+std::vector<Value> with_large_errors(const OpCase& op_case, Rng& rng) {
+  std::vector<Value> in = draw_inputs(op_case, rng);
+  for (std::size_t i = 0; i < in.size(); ++i)
+    for (std::size_t k = 0; takes_errors(op_case, i) && k < in[i].data.size(); ++k)
+      in[i].err.push_back(std::array{0.0, 0.0, 1e-6, 0.02, 0.4, 3.0}[rng.below(6)]);
+  return in;
+}
+
+/// Each element moved within its error, or to an end of it.
+std::vector<Value> moved(std::vector<Value> values, bool to_ends, Rng& rng) {
+  for (Value& value : values) {
+    for (std::size_t k = 0; k < value.err.size(); ++k) {
+      const double by = 2 * rng.uniform() - 1;
+      value.data[k] += (to_ends ? std::copysign(1.0, by) : by) * value.err[k];
+    }
+    value.err.clear();
+  }
+  return values;
+}
+
+TEST_P(EveryOp, CarriesItsInputsErrorsHoweverLargeTheyAre) {
+  if (GetParam().op.starts_with("arg")) GTEST_SKIP() << "indices are compared by the values that they name";
+  const Numerics exact{.unit_roundoff = 0};
+  const std::vector<Value> in = with_large_errors(GetParam(), rng_);
+  if (std::ranges::all_of(in, [](const Value& value) { return value.err.empty(); }))
+    GTEST_SKIP() << "no input is a computed number";
+  const Value bounded = evaluate(GetParam(), in, exact);
+  ASSERT_EQ(bounded.err.size(), bounded.data.size());
+  for (int trial = 0; trial < 4 * kTrials; ++trial) {
+    const Value there = evaluate(GetParam(), moved(in, trial % 2 == 0, rng_), exact);
+    for (std::size_t i = 0; i < there.data.size(); ++i) {
+      const double off = std::fabs(there.data[i] - bounded.data[i]);
+      if (std::isnan(off) || std::isinf(bounded.err[i])) continue;  // outside the op's domain
+      const double roundings = 1e-6 * bounded.err[i] + 1e-9 * (1 + std::fabs(there.data[i]));
+      ASSERT_LE(off, bounded.err[i] + roundings) << "element " << i << " is " << bounded.data[i];
     }
   }
 }

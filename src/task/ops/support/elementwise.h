@@ -44,6 +44,8 @@ struct UnaryDefaults {
 /// A function that is steep or bounded where its argument ends (sqrt at 0) defines `spread` instead
 /// of `slope`:
 ///   double spread(double x, double e, double y)      max |f(x') - y| over |x' - x| <= e
+/// One that falls and rises adds
+///   double turn() const                              where its slope is 0
 /// One whose textbook form overflows adds
 ///   double textbook(double x) const                  f as Numerics::textbook gives it
 /// One that random inputs do not tell from its mistakes adds
@@ -119,6 +121,8 @@ class UnaryOp final : public NamedOp {
       most = std::max(most, std::fabs(there - y));
       own = std::max(own, formula.own(end, there));
     }
+    if constexpr (requires { formula.turn(); })
+      if (std::fabs(formula.turn() - x) < e) most = std::max(most, std::fabs(formula.f(formula.turn()) - y));
     return most + u * (own - here);
   }
   static void propagate(const F& formula, const Value& x, double u, Value& out) {
