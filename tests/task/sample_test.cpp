@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <set>
 #include <span>
+#include <string>
 
 #include "tests/task/example_tasks.h"
 
@@ -103,6 +105,35 @@ TEST(Sample, InputsReachNoFartherThanAKernelsValuesCan) {
   const auto sample = draw("e = exp(x)\ny = log(e)", Distribution::kLarge);
   ASSERT_TRUE(sample);
   EXPECT_LT(largest_input(*sample), 88);
+}
+
+/// What is divided, or of which a root is taken, was larger before.
+TEST(Sample, InputsReachNoFartherThanSumsOnTheWayCan) {
+  const auto largest_sum = [](const Sample& sample, double power) {
+    const std::vector<double> x = sample.inputs[0].decode();
+    double largest = 0;
+    for (std::size_t row = 0; row < x.size(); row += 64) {
+      double sum = 0;
+      for (std::size_t i = row; i < row + 64; ++i) sum += std::exp(power * x[i]);
+      largest = std::max(largest, sum);
+    }
+    return largest;
+  };
+  const std::map<std::string, double> powers = {{"e = exp(x)\ny = mean(e, axis = -1)", 1},
+                                                {"t = full(shape = [\"n\", \"n\"], value = 0)\n"
+                                                 "y = poisson_nll_loss(x, t)",
+                                                 1},
+                                                {"e = exp(x)\ny = std(e, axis = -1)", 2},
+                                                {"e = exp(x)\ny = norm(e, axis = -1)", 2},
+                                                {"e = exp(x)\ny = rms_norm(e)", 2},
+                                                {"e = exp(x)\ny = layer_norm(e)", 2},
+                                                {"e = exp(x)\ny = l2_normalize(e)", 2}};
+  for (const auto& [graph, power] : powers)
+    for (std::uint64_t seed = 0; seed < 20; ++seed) {
+      const auto sample = draw(graph, Distribution::kLarge, "", seed);
+      if (!sample) continue;
+      EXPECT_LT(largest_sum(*sample, power), 0x1p128) << graph << ", seed " << seed;
+    }
 }
 
 TEST(Sample, ThereIsNoneWhereEvenSmallOnesReachTooFar) {

@@ -63,6 +63,18 @@ inline double products_factor(const Numerics& numerics, double terms) {
   return terms > 0 ? std::max(sum_factor(numerics, terms), kSplitProduct) : 0;
 }
 
+/// The largest number of what kernels compute with: fp32, or fp64 where values are.
+inline double largest_held(const Numerics& numerics) {
+  const bool wide = numerics.unit_roundoff < 0x1p-50;
+  return wide ? std::numeric_limits<double>::max() : std::numeric_limits<float>::max();
+}
+
+/// Whether kernels cannot hold partial sums or products of this size. Nothing is known of a result
+/// then that a division, a root or another factor brings back.
+inline bool may_overflow(const Numerics& numerics, double magnitude) {
+  return magnitude >= largest_held(numerics) / 2;
+}
+
 /// The absolute error of a sum of `terms` terms whose magnitudes add up to `magnitude`.
 inline double sum_error(const Numerics& numerics, double terms, double magnitude) {
   if (numerics.unit_roundoff == 0) return 0;
@@ -139,6 +151,7 @@ struct SumBound {
   }
   double own(const Numerics& numerics) const {
     if (numerics.unit_roundoff == 0) return 0;
+    if (may_overflow(numerics, magnitude)) return INFINITY;
     return factor(numerics) * numerics.unit_roundoff * (magnitude + propagated) +
            terms(numerics) * numerics.underflow;
   }
@@ -173,9 +186,7 @@ struct ProductBound {
   /// product does not, nothing is known of it: infinity times zero is no number.
   double total(const Numerics& numerics) const {
     if (numerics.unit_roundoff == 0) return propagated;
-    const bool wide = numerics.unit_roundoff < 0x1p-50;
-    const double largest = wide ? std::numeric_limits<double>::max() : std::numeric_limits<float>::max();
-    if (std::fabs(product) <= largest && longest_run >= largest / 2) return INFINITY;
+    if (std::fabs(product) <= largest_held(numerics) && may_overflow(numerics, longest_run)) return INFINITY;
     return propagated + sum_error(numerics, count, std::fabs(product)) +
            count * numerics.underflow * (least_run < numerics.underflow ? prefix * run : 1);
   }

@@ -33,12 +33,17 @@ Moments moments(std::span<const double> x, std::span<const double> e, const Nume
   result.variance = squares / n;
   const double order = sum.factor(numerics) * numerics.unit_roundoff * shifted_squares / n +
                        (numerics.unit_roundoff == 0 ? 0 : n * numerics.underflow);
+  if (numerics.unit_roundoff > 0 && may_overflow(numerics, shifted_squares)) {
+    result.variance_error = INFINITY;
+    return result;
+  }
   result.variance_error = shifts / n + order + 3 * rounding(numerics, shifted_squares / n);
   return result;
 }
 
 double rsqrt_relative_error(double s, double error, const Numerics& numerics, double least) {
   if (s == 0 && error == 0) return 0;
+  if (std::isinf(error)) return INFINITY;
   const double lowest = std::max(s - error, least);
   if (lowest <= 0) return std::numeric_limits<double>::infinity();
   return std::sqrt(s / lowest) - 1 + kTranscendental * numerics.unit_roundoff;
