@@ -66,6 +66,8 @@ std::vector<TaskBench::HiddenShape> TaskBench::draw_hidden(const Seed& seed, con
   if (large) drawn.push_back(*large);
   for (Dims& dims : draw_shapes_beside(spec, seed, hidden_limits(kHiddenFlops), drawn))
     hidden.push_back({std::move(dims)});
+  if (auto narrow = draw_short_shape(spec, seed, hidden_limits(kHiddenFlops)))
+    hidden.push_back({*std::move(narrow)});
   if (large) hidden.push_back({*std::move(large), true});
   return hidden;
 }

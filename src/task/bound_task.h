@@ -66,6 +66,11 @@ std::vector<Dims> draw_shapes_beside(const TaskSpec& spec, const Seed& seed, con
 /// Fewer than `count`, none perhaps, where the domain has no more, and none for a fixed task.
 std::vector<Dims> draw_small_shapes(const TaskSpec& spec, const Seed& seed, int count,
                                     std::span<const Dims> others = {});
+/// A scored shape, or what fits of it, but for one extent at least that is shorter than the widest
+/// window, shift or padding along it and not the shortest of all: a kernel that splits an axis into
+/// an inside and two borders has no inside there. None for a fixed task, or where no op has such a
+/// window.
+std::optional<Dims> draw_short_shape(const TaskSpec& spec, const Seed& seed, const SizeLimits& limits);
 /// A shape whose extents are all larger than any scored shape's, as far as their ranges go: for
 /// domains that end before a shape is large. None where no range goes further, or within the limits
 /// no shape does.

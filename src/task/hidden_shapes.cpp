@@ -7,6 +7,7 @@
 
 #include "task/bound_task.h"
 #include "task/shape_coverage.h"
+#include "task/spans.h"
 #include "task/spec_parse.h"
 
 namespace lathe {
@@ -20,6 +21,7 @@ constexpr double kBalanced = 0.35;                   // of the large ones; the o
 constexpr double kAnyOfFew = 0.4;                    // of aligned shapes' extents in small ranges
 constexpr double kGainOfCost = 2;                    // what a shape must add that is as large as allowed
 constexpr double kAlignedLarge = 0.2;                // as far as extents were halved
+constexpr double kAlsoShort = 0.5;                   // of dims beside one that is shorter than a window
 constexpr double kStretchedElements = 0.25;          // of those that other shapes may have
 constexpr double kMaxHiddenElements = 1 << 21;       ///< of all values together, to keep verification fast
 constexpr SizeLimits kSmall = {1 << 22, 1 << 13};
@@ -478,6 +480,36 @@ std::vector<Dims> draw_small_shapes(const TaskSpec& spec, const Seed& seed, int 
     coverage.add(shapes.back());
   }
   return shapes;
+}
+
+std::optional<Dims> draw_short_shape(const TaskSpec& spec, const Seed& seed, const SizeLimits& limits) {
+  if (spec.fixed || spec.shapes.empty()) return std::nullopt;
+  auto spans = longest_spans(spec);
+  std::erase_if(spans, [&](const auto& span) {
+    const auto range = spec.dim_ranges.find(span.first);
+    if (range == spec.dim_ranges.end()) return true;
+    const std::int64_t low = range->second.low, high = range->second.high;
+    return low == high || low + 1 >= span.second;
+  });
+  if (spans.empty()) return std::nullopt;
+  Rng rng(seed.derive("short shape"));
+  for (int tries = 0; tries < kTriesPerShape; ++tries) {
+    Dims dims = spec.shapes[rng.below(spec.shapes.size())].dims;
+    std::size_t until_certain = rng.below(spans.size());
+    for (const auto& [name, span] : spans) {
+      if (until_certain-- != 0 && !rng.chance(kAlsoShort)) continue;
+      const DimRange& range = spec.dim_ranges.at(name);
+      dims[name] = rng.between(range.low + 1, std::min(range.high, span - 1));
+    }
+    mend(spec, rng, dims);
+    dims = shrink(spec, rng, std::move(dims), limits, {}, 1);
+    const bool is_short = std::ranges::any_of(spans, [&](const auto& span) {
+      const std::int64_t extent = dims.at(span.first);
+      return extent > spec.dim_ranges.at(span.first).low && extent < span.second;
+    });
+    if (is_short && bind_within(spec, dims, limits)) return dims;
+  }
+  return std::nullopt;
 }
 
 std::optional<Dims> draw_shape_beyond(const TaskSpec& spec, const Seed& seed, const SizeLimits& limits) {

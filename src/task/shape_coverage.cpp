@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "task/spans.h"
+
 namespace lathe {
 namespace {
 
@@ -49,12 +51,19 @@ std::size_t ShapeCoverage::each_trait(const Dims& dims, Visit visit) const {
       next(n % kTile == 0 && m > kFew && m % kTile != 0, 1.5);
     }
   }
+  for (const Dim& dim : dims_) {
+    if (dim.span == 0) continue;
+    const std::int64_t n = dims.at(dim.name);
+    next(n > dim.range.low && n < dim.span, 26);
+  }
   return trait;
 }
 
 ShapeCoverage::ShapeCoverage(const TaskSpec& spec, const Seed& seed) {
+  const auto spans = longest_spans(spec);
   for (const std::string& name : spec.dim_names) {
     Dim dim{name, spec.dim_ranges.at(name)};
+    if (const auto span = spans.find(name); span != spans.end()) dim.span = span->second;
     for (const NamedShape& shape : spec.shapes) dim.longest = std::max(dim.longest, shape.dims.at(name));
     dims_.push_back(std::move(dim));
   }
