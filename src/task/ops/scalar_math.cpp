@@ -1,3 +1,5 @@
+#include <cstdlib>
+
 #include "task/ops/support/elementwise.h"
 
 namespace lathe::ops {
@@ -5,6 +7,7 @@ namespace {
 
 // The constant itself may be rounded to fp32 in a kernel.
 
+/// By a power of two it is exact, as long as nothing underflows: a jump behind it has its ties.
 struct Scale : UnaryDefaults {
   static constexpr std::string_view kName = "scale";
   static constexpr bool kFolds = true;
@@ -12,9 +15,11 @@ struct Scale : UnaryDefaults {
   explicit Scale(const Attrs& attrs) : by(attrs.real("by", 1)) {}
   double f(double x) const { return x * by; }
   double slope(double, double) const { return by; }
-  double own(double, double y) const { return 2 * std::fabs(y); }
+  double own(double, double y) const { return exact ? 0 : 2 * std::fabs(y); }
   std::string c(const std::string& x) const { return x + " * " + float_literal(by); }
   double by;
+  int exponent = 0;
+  bool exact = std::fabs(std::frexp(by, &exponent)) == 0.5 && std::abs(exponent) <= 100;
 };
 
 struct AddScalar : UnaryDefaults {

@@ -200,6 +200,19 @@ TEST(ElementwiseBound, WholeNumbersThatTheFormatHoldsAreNotRounded) {
   EXPECT_GT(error("div", 300, 300), 0);
 }
 
+TEST(ElementwiseBound, AScaleByAPowerOfTwoIsNotRounded) {
+  const auto error = [](double by, double x, double e) {
+    OpCase op_case{.op = "scale", .in = {{1}}};
+    op_case.attrs.set("by", by);
+    return evaluate(op_case, {{{1}, {x}, {e}}}, Numerics{}).err[0];
+  };
+  for (const double by : {0x1p-7, -0.5, 1.0, 64.0}) {
+    EXPECT_LE(error(by, 1.1, 0), 0x1p-126) << "but for what is flushed, by " << by;
+    EXPECT_DOUBLE_EQ(error(by, 1.1, 0x1p-20), 0x1p-20 * std::fabs(by)) << by;
+  }
+  for (const double by : {0.3, -0.75}) EXPECT_GT(error(by, 1.1, 0), 0x1p-26) << by;
+}
+
 /// A kernel of fp64 may lose as much as a running sum of 4096 terms does: the reference of a longer
 /// one loses less.
 TEST(SumBound, TheSumItselfLosesLessThanAKernelMay) {
