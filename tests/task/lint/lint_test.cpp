@@ -320,6 +320,28 @@ shape = [{ m = 4, n = 40 }]
   }
 }
 
+/// Logits of 2^25 are rounded by whole numbers, once as errors of the softmax's argument and once
+/// in it.
+TEST(Lint, TakesASoftmaxOfLogitsThatAreRoundedByWholeNumbers) {
+  const TaskSpec spec = task_of(R"toml(
+name = "rounded_attention"
+dims = ["t"]
+tensor = [{ name = "x", shape = ["t", 24] }, { name = "w", shape = [24, 12] }, { name = "u", shape = [12, 9] }]
+graph = """
+g = round(x)
+h = matmul(g, w)
+s = softmax(h)
+y = matmul(s, u)
+"""
+shape = [{ t = 5 }]
+)toml");
+  for (std::uint64_t seed = 1; seed < 60; ++seed) {
+    const auto report = lint(spec, Seed::from_number(seed));
+    ASSERT_TRUE(report.ok());
+    EXPECT_THAT(fatal_checks(*report), Not(Contains("rounded_run"))) << seed;
+  }
+}
+
 /// Whole numbers that are made of indices are compared exactly: no bound makes up for another
 /// order.
 TEST(Lint, SaysWhereTiesDecideWholeNumbers) {

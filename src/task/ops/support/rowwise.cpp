@@ -138,10 +138,12 @@ void softmax_row(const RowView& row, const Numerics& numerics) {
         u * (2 * std::fabs(row.x[i] - total.top) + std::fabs(total.top) + kTranscendental + 3);
     row.ey[i] = row.y[i] > 0 ? row.y[i] * (row.error_at(i) + exponent + total.relative_error) : 0;
     const double moved = row.error_at(i) + total.carried;
-    if (moved > kSmallExponents) row.ey[i] = std::max(row.ey[i], std::min(1.0, row.y[i] * std::expm1(moved)));
+    const double own = 1 + exponent + total.relative_error - total.carried;  // of numerators beside their sum
+    if (moved > kSmallExponents)
+      row.ey[i] = std::max(row.ey[i], std::min(1.0, row.y[i] * std::expm1(moved)) * own);
     if (moved > kFirstOrder)
-      row.ey[i] =
-          std::max(row.ey[i], std::min(1.0, std::exp(row.x[i] - total.top - std::log(total.sum) + moved)));
+      row.ey[i] = std::max(row.ey[i],
+                           std::min(1.0, std::exp(row.x[i] - total.top - std::log(total.sum) + moved)) * own);
     if (u > 0) row.ey[i] += kFlush;
   }
 }
