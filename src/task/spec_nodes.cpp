@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 
 #include "task/foreign_names.h"
@@ -88,6 +89,8 @@ Status resolve_attr(const RawAttr& attr, const std::vector<AttrRule>& rules, con
         fmt::format("attribute '{}' must be {}", attr.name, kKindNames[static_cast<std::size_t>(rule->kind)]),
         {}, attr.where);
   }
+  if (const auto* number = std::get_if<double>(&attr.value); number != nullptr && std::isnan(*number))
+    return invalid(fmt::format("attribute '{}' is not a number", attr.name), "write one, or inf", attr.where);
   LATHE_CHECK_OK(check_expressions(attr.value, rule->kind, spec, attr.where));
   if (rule->kind == AttrKind::kText && !rule->choices.empty()) {
     const auto& chosen = std::get<std::string>(attr.value);

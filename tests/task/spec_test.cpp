@@ -95,6 +95,8 @@ INSTANTIATE_TEST_SUITE_P(
         Mistake{"later_input", "h = matmul(x, w)", "h = matmul(y, w)", "'y' is used before", "order", 10},
         Mistake{"unknown_attr", "matmul(x, w)", "matmul(x, w, transpos_b = true)",
                 "no attribute 'transpos_b'", "did you mean", 10},
+        Mistake{"no_number", "bias_add(h, b)", "scale(h, by = nan)", "attribute 'by' is not a number",
+                "write one, or inf", 11},
         Mistake{"wrong_count", "matmul(x, w)", "matmul(x)", "takes", "", 10},
         Mistake{"garbage_in_graph", "h = matmul(x, w)", "h = matmul(x, w) w", "unexpected text", "written",
                 10},
