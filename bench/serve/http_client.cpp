@@ -35,6 +35,12 @@ bool send_all(int fd, std::string_view bytes) {
   return true;
 }
 
+/// The other end has closed a connection that was idle for long.
+bool has_ended(int fd) {
+  char byte;
+  return ::recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
+}
+
 Error gone() { return {ErrorCode::kIo, "the server is gone"}; }
 
 }  // namespace
@@ -48,6 +54,7 @@ void HttpClient::close() {
 }
 
 Status HttpClient::connect() {
+  if (fd_ >= 0 && has_ended(fd_)) close();
   if (fd_ < 0) fd_ = connected_socket(port_);
   if (fd_ < 0) return gone();
   return Ok{};

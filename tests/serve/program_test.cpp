@@ -94,7 +94,7 @@ TEST_F(ServeProgramTest, OneRealVerdictWithAWorkerKilledInTheMiddle) {
   ASSERT_TRUE(eventually(
       120, [&] { return json::parse(client.get("/v1/evaluations/" + id)->body)["state"] != "queued"; }));
   for (const pid_t worker : workers("lathe-serve")) ::kill(worker, SIGKILL);
-  const json done = until_done(id, 300);
+  const json done = until_done(id, 120);
   EXPECT_EQ(done["verdict"]["outcome"], "PASS") << done << program_->err();
   const auto wrong = client.post("/v1/evaluations?wait=60", submission("no kernel"));
   EXPECT_EQ(json::parse(wrong->body)["verdict"]["outcome"], "BUILD_FAILED") << wrong->body;
