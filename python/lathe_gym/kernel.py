@@ -183,14 +183,15 @@ class Kernel:
     def _dims_of(self, values: Mapping[str, Any], named: Mapping[str, Any]) -> dict[str, int]:
         dims = {name: int(named[name]) for name in self._dims if name in named}
         tensors = [one for one in self._inputs if one.role != "scalar"]
-        for one in tensors:
-            for text, extent in zip(one.shape, values[one.name].shape):
-                if text in self._dims:
-                    dims.setdefault(text, int(extent))
         told = [(text, int(extent)) for one in tensors for text, extent in zip(one.shape, values[one.name].shape)]
-        for _ in self._dims:
+        for text, extent in told:
+            if text in self._dims:
+                dims.setdefault(text, extent)
+        known = -1
+        while known < len(dims) < len(self._dims):
+            known = len(dims)
             for text, extent in told:
-                dims = {**_told_by(text, extent, self._dims, dims), **dims}
+                dims.update(_told_by(text, extent, self._dims, dims))
         missing = [name for name in self._dims if name not in dims]
         if missing:
             raise TypeError(f"{self.name}: no input's shape tells {', '.join(missing)}; give it by name")
