@@ -224,7 +224,7 @@ class LocalEngine final : public Engine {
                         .pages = row.pages,
                         .sampling = job->request.sampling,
                         .stream = static_cast<std::uint64_t>(row.sample.index),
-                        .grammar = job->request.grammar.get()});
+                        .grammar = job->request.grammar});
     ++job->running;
     ++active_;
   }

@@ -26,8 +26,8 @@ struct RowStart {
   std::int32_t position = 0;
   std::span<const std::int32_t> pages;  ///< for all tokens that the row may reach
   Sampling sampling;
-  std::uint64_t stream = 0;                 ///< random numbers: of sampling.seed's streams, this one
-  const TokenAutomaton* grammar = nullptr;  ///< must outlive the row
+  std::uint64_t stream = 0;  ///< random numbers: of sampling.seed's streams, this one
+  std::shared_ptr<const TokenAutomaton> grammar = {};
 };
 
 /// What one step drew for one row.

@@ -1,11 +1,13 @@
 #include "model/text_grammar.h"
 
 #include <algorithm>
+#include <array>
 #include <deque>
 #include <map>
+#include <memory>
 #include <set>
-#include <span>
 #include <tuple>
+#include <utility>
 
 namespace lathe {
 namespace {
@@ -13,7 +15,8 @@ namespace {
 /// The grammar byte by byte, made deterministic: a place is the set of edges that a text may be in.
 class BytePlaces {
  public:
-  using Next = std::map<unsigned char, std::int32_t>;
+  static constexpr std::int32_t kNone = -1;
+  using Next = std::array<std::int32_t, 256>;  ///< by byte: a place, or kNone
 
   explicit BytePlaces(const TextGrammar& grammar) : grammar_(grammar) {
     Place first;
@@ -30,8 +33,9 @@ class BytePlaces {
     if (!at(place).next) {
       std::map<unsigned char, Place> reached;
       for (const Position& position : at(place).positions) step(position, reached);
-      Next numbers;
-      for (auto& [byte, to] : reached) numbers[byte] = add(std::move(to));
+      auto numbers = std::make_unique<Next>();
+      numbers->fill(kNone);
+      for (auto& [byte, to] : reached) (*numbers)[byte] = add(std::move(to));
       places_[static_cast<std::size_t>(place)].next = std::move(numbers);
     }
     return *at(place).next;
@@ -47,7 +51,7 @@ class BytePlaces {
     std::set<Position> positions = {};
     bool end = false, open = false;
     std::set<std::int32_t> entered = {};
-    std::optional<Next> next = {};
+    std::unique_ptr<const Next> next = {};
   };
 
   const Place& at(std::int32_t place) const { return places_[static_cast<std::size_t>(place)]; }
@@ -101,27 +105,67 @@ class BytePlaces {
   std::int32_t begin_ = 0;
 };
 
-using Word = std::pair<std::string_view, TokenId>;
+/// The bytes of all tokens but special ones, beginnings shared.
+class TokenTree {
+ public:
+  explicit TokenTree(const Tokenizer& tokenizer) {
+    std::vector<std::pair<std::string_view, TokenId>> words;
+    for (TokenId token = 0; token < tokenizer.size(); ++token)
+      if (const auto bytes = tokenizer.bytes(token); !bytes.empty() && !tokenizer.is_special(token))
+        words.push_back({bytes, token});
+    std::ranges::sort(words);
+    std::vector<std::size_t> path;  // nodes from the first byte to the last one of the word before
+    std::string_view before;
+    for (const auto& [bytes, token] : words) {
+      const std::size_t same = bytes == before ? bytes.size() - 1 : shared(bytes, before);
+      leave(path, same);
+      for (std::size_t i = same; i < bytes.size(); ++i) {
+        path.push_back(nodes_.size());
+        nodes_.push_back({static_cast<unsigned char>(bytes[i])});
+      }
+      nodes_.back().token = token;
+      before = bytes;
+    }
+    leave(path, 0);
+  }
 
-/// Calls `found(token, place)` for each token that leads from `place` to another; `words` are
-/// sorted and agree in their first `depth` bytes.
-template <class Found>
-void each_token(BytePlaces& places, std::int32_t place, std::span<const Word> words, std::size_t depth,
-                const Found& found) {
-  if (places.is_open(place)) {
-    for (const Word& word : words) found(word.second, place);
-    return;
+  /// Calls `found(token, place)` for each token that leads from `place` to another.
+  template <class Found>
+  void each_token(BytePlaces& places, std::int32_t place, const Found& found) const {
+    walk(places, place, 0, nodes_.size(), found);
   }
-  for (; !words.empty() && words.front().first.size() == depth; words = words.subspan(1))
-    if (depth > 0) found(words.front().second, place);
-  if (words.empty()) return;
-  for (const auto& [byte, to] : places.next(place)) {
-    const auto byte_of = [depth](const Word& word) { return static_cast<unsigned char>(word.first[depth]); };
-    const auto first = std::ranges::lower_bound(words, byte, {}, byte_of);
-    const auto last = std::ranges::upper_bound(words, byte, {}, byte_of);
-    each_token(places, to, {first, last}, depth + 1, found);
+
+ private:
+  struct Node {
+    unsigned char byte = 0;
+    TokenId token = kNoToken;  ///< that ends here
+    std::size_t end = 0;       ///< the first node behind those that begin with this one
+  };
+  static constexpr TokenId kNoToken = -1;
+
+  static std::size_t shared(std::string_view a, std::string_view b) {
+    return static_cast<std::size_t>(std::ranges::mismatch(a, b).in1 - a.begin());
   }
-}
+  void leave(std::vector<std::size_t>& path, std::size_t depth) {
+    for (; path.size() > depth; path.pop_back()) nodes_[path.back()].end = nodes_.size();
+  }
+
+  template <class Found>
+  void walk(BytePlaces& places, std::int32_t place, std::size_t node, std::size_t end,
+            const Found& found) const {
+    const bool open = places.is_open(place);
+    const BytePlaces::Next* const next = open ? nullptr : &places.next(place);
+    for (; node < end; node = open ? node + 1 : nodes_[node].end) {
+      const Node& here = nodes_[node];
+      const std::int32_t to = open ? place : (*next)[here.byte];
+      if (to == BytePlaces::kNone) continue;
+      if (here.token != kNoToken) found(here.token, to);
+      if (!open) walk(places, to, node + 1, here.end, found);
+    }
+  }
+
+  std::vector<Node> nodes_;  ///< a node's own follow it
+};
 
 /// The same state with as few arrows as possible: where most tokens lead to one place, the others
 /// are its exceptions.
@@ -149,10 +193,8 @@ bool TextGrammar::accepts(std::string_view text) const {
   std::int32_t place = places.begin();
   for (const char c : text) {
     if (places.is_open(place)) return true;
-    const auto& next = places.next(place);
-    const auto found = next.find(static_cast<unsigned char>(c));
-    if (found == next.end()) return false;
-    place = found->second;
+    place = places.next(place)[static_cast<unsigned char>(c)];
+    if (place == BytePlaces::kNone) return false;
   }
   return places.may_end(place);
 }
@@ -180,16 +222,21 @@ std::optional<std::int64_t> TextGrammar::longest_text() const {
 
 Result<std::shared_ptr<const TokenAutomaton>> token_automaton(const TextGrammar& grammar,
                                                               const Tokenizer& tokenizer, TokenId end) {
-  std::vector<Word> words;
-  for (TokenId token = 0; token < tokenizer.size(); ++token)
-    if (const auto bytes = tokenizer.bytes(token); !bytes.empty() && !tokenizer.is_special(token))
-      words.push_back({bytes, token});
-  std::ranges::sort(words);
-
+  const TokenTree tree(tokenizer);
   BytePlaces places(grammar);
   const auto automaton = std::make_shared<TokenAutomaton>();
-  std::map<std::int32_t, std::int32_t> numbers = {{places.begin(), 0}};  // of places where tokens end
-  std::vector<std::int32_t> reached = {places.begin()};
+  std::vector<std::int32_t> reached;  // places where tokens end
+  std::vector<std::int32_t> numbers;  // by place: of the state
+  const auto number_of = [&](std::int32_t place) {
+    const auto at = static_cast<std::size_t>(place);
+    if (at >= numbers.size()) numbers.resize(2 * at + 1, BytePlaces::kNone);
+    if (numbers[at] == BytePlaces::kNone) {
+      numbers[at] = static_cast<std::int32_t>(reached.size());
+      reached.push_back(place);
+    }
+    return numbers[at];
+  };
+  number_of(places.begin());
   constexpr std::int32_t kOver = -2;
   for (std::size_t i = 0; i < reached.size(); ++i) {
     TokenAutomaton::State state;
@@ -199,10 +246,8 @@ Result<std::shared_ptr<const TokenAutomaton>> token_automaton(const TextGrammar&
       automaton->states.push_back(std::move(state));
       continue;
     }
-    each_token(places, reached[i], words, 0, [&](TokenId token, std::int32_t place) {
-      const auto [found, fresh] = numbers.try_emplace(place, static_cast<std::int32_t>(reached.size()));
-      if (fresh) reached.push_back(place);
-      state.arrows.push_back({token, found->second});
+    tree.each_token(places, reached[i], [&](TokenId token, std::int32_t place) {
+      state.arrows.push_back({token, number_of(place)});
     });
     if (places.may_end(reached[i])) state.arrows.push_back({end, kOver});
     if (state.arrows.empty()) return invalid("the tokenizer cannot write all texts of a grammar");

@@ -43,7 +43,8 @@ class CpuRunner final : public Runner {
                                              .token = start.token,
                                              .position = start.position,
                                              .pages = {start.pages.begin(), start.pages.end()},
-                                             .state = {start.sampling, start.stream, 0, start.grammar}};
+                                             .grammar = start.grammar,
+                                             .state = {start.sampling, start.stream, 0, start.grammar.get()}};
   }
   void stop_row(std::int32_t row) override { slots_[static_cast<std::size_t>(row)].active = false; }
 
@@ -84,6 +85,7 @@ class CpuRunner final : public Runner {
     TokenId token = 0;
     std::int32_t position = 0;
     std::vector<std::int32_t> pages = {};
+    std::shared_ptr<const TokenAutomaton> grammar = {};
     DrawState state = {};
   };
 

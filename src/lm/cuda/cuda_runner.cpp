@@ -208,13 +208,10 @@ class CudaRunner final : public Runner {
 
   void start_row(std::int32_t row, const RowStart& start) override {
     const Scope scope(stream_);
-    cuda::DrawRow draw = row_of({start.sampling, start.stream, 0, start.grammar});
-    Grammar& grammar = grammars_[static_cast<std::size_t>(row)];
-    grammar = {};
-    if (start.grammar) {
-      grammar = Grammar::upload(*start.grammar);
-      grammar.attach_to(draw);
-    }
+    cuda::DrawRow draw = row_of({start.sampling, start.stream, 0, start.grammar.get()});
+    auto& grammar = grammars_[static_cast<std::size_t>(row)];
+    grammar = start.grammar ? uploaded(start.grammar) : nullptr;
+    if (grammar) grammar->tables.attach_to(draw);
     set(tokens_, row, &start.token, sizeof start.token);
     set(positions_, row, &start.position, sizeof start.position);
     set(rows_, row, &draw, sizeof draw);
@@ -282,6 +279,10 @@ class CudaRunner final : public Runner {
     cudaEvent_t done = nullptr;
     std::size_t rows = 0;
   };
+  struct RowGrammar {
+    std::shared_ptr<const TokenAutomaton> automaton;
+    Grammar tables;
+  };
   /// A few sizes, each with a graph of its own.
   static std::int32_t padded_rows(std::int32_t rows) {
     std::int32_t size = 1;
@@ -300,6 +301,13 @@ class CudaRunner final : public Runner {
                rows, c10::cuda::getCurrentCUDAStream().stream());
   }
 
+  /// A group's rows share one upload, which is megabytes for a kernel's grammar.
+  std::shared_ptr<const RowGrammar> uploaded(const std::shared_ptr<const TokenAutomaton>& automaton) {
+    for (const auto& there : grammars_)
+      if (there && there->automaton == automaton) return there;
+    return std::make_shared<const RowGrammar>(RowGrammar{automaton, Grammar::upload(*automaton)});
+  }
+
   /// From pageable memory: the bytes are read before the call returns.
   void set(const at::Tensor& tensor, std::int32_t row, const void* from, std::size_t bytes) {
     auto* const to = static_cast<char*>(tensor.data_ptr()) +
@@ -313,7 +321,7 @@ class CudaRunner final : public Runner {
   at::Tensor cache_;  // [layers, 2, pages, kv_heads, kPageTokens, head_dim]
   std::unique_ptr<CudaRowOps> ops_;
   at::Tensor tokens_, positions_, table_, rows_, drawn_;
-  std::vector<Grammar> grammars_;
+  std::vector<std::shared_ptr<const RowGrammar>> grammars_;
   std::map<std::int32_t, Graph> graphs_;
   std::array<Results, kDepth> results_;
   std::vector<Drawn> drawn_rows_;
