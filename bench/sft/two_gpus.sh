@@ -14,6 +14,7 @@ rm -rf "$work" && mkdir -p "$out" "$work"
 out=$(cd "$out" && pwd)
 
 . "$root/bench/phase.sh"
+. "$root/bench/killed_process.sh"
 
 # Answers that follow from their prompts, so that there is something to learn.
 awk -v tokens="$tokens" 'BEGIN {
@@ -65,17 +66,5 @@ paste "$work/one.loss" "$work/several.loss" "$work/one.seconds" "$work/several.s
 awk -v tolerance="$tolerance" '/^the losses/ { found = 1; bad = $6 + 0 > tolerance + 0 } END { exit !found || bad }' \
   "$out/losses.txt" || { echo "that is more than $tolerance" >&2; exit 1; }
 
-"$bin/lathe-torch" train "$work/recipe.toml" --device "$device" --devices "$devices" --steps 5000 --out "$work/killed" \
-  >"$out/killed.log" 2>&1 &
-run=$!
-until [ -s "$work/killed/metrics.jsonl" ]; do
-  kill -0 "$run" 2>/dev/null || { cat "$out/killed.log" >&2; exit 1; }
-  sleep 0.2
-done
-from=$(date +%s)
-grep -ls "^PPid:.$run\$" /proc/[0-9]*/status | head -n 1 | cut -d / -f 3 | xargs kill -9
-code=0
-wait "$run" || code=$?
-tail -n 2 "$out/killed.log"
-echo "a process was killed: the run ended with exit code $code after $(($(date +%s) - from)) s" | tee -a "$out/losses.txt"
-[ "$code" = 4 ]
+killed "$work/killed" "$bin/lathe-torch" train "$work/recipe.toml" --device "$device" --devices "$devices" \
+  --steps 5000 --out "$work/killed"

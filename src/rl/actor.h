@@ -65,7 +65,7 @@ class Actor {
                                       double entropy) = 0;
   /// Takes an optimiser's step and clears the gradient. Returns its norm before it was clipped to
   /// `clip_norm` (0: it is not).
-  virtual double update(double learning_rate, double clip_norm) = 0;
+  virtual Result<double> update(double learning_rate, double clip_norm) = 0;
   /// The answer of the most likely tokens.
   virtual Result<Answer> greedy(const Prompt& prompt) = 0;
 

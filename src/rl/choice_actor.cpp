@@ -323,7 +323,7 @@ double ChoiceActor::add_imitation_gradient(std::size_t task, double temperature,
   return relative_entropy;
 }
 
-double ChoiceActor::update(double learning_rate, double clip_norm) {
+Result<double> ChoiceActor::update(double learning_rate, double clip_norm) {
   double squares = 0;
   for (const double g : gradient_) squares += g * g;
   const double norm = std::sqrt(squares);

@@ -39,7 +39,7 @@ class ChoiceActor final : public Actor {
   Result<double> add_gradient(std::span<const PromptedAnswer> answers,
                               std::span<const std::vector<double>> by_log_probability,
                               double entropy) override;
-  double update(double learning_rate, double clip_norm) override;
+  Result<double> update(double learning_rate, double clip_norm) override;
   /// The most likely row.
   Result<Answer> greedy(const Prompt& prompt) override;
   /// All rows' texts, the likeliest first.

@@ -17,7 +17,7 @@ Status imitate(const RlRecipe& recipe, std::span<const std::size_t> tasks, Choic
           actor.add_imitation_gradient(task, recipe.imitation_temperature, 1 / count) / count;
     }
     const double share = (1 + std::cos(std::numbers::pi * static_cast<double>(done) / steps)) / 2;
-    actor.update(recipe.learning_rate * share, recipe.clip_norm);
+    LATHE_CHECK_OK(actor.update(recipe.learning_rate * share, recipe.clip_norm));
     if (on_step) on_step(step);
   }
   return Ok{};

@@ -399,7 +399,8 @@ class Loop {
     }
     LATHE_TRY(const double entropy, actor_.add_gradient(own, gradients, recipe_.entropy));
     step.entropy += entropy;
-    step.gradient_norm += actor_.update(step.learning_rate, recipe_.clip_norm);
+    LATHE_TRY(const double norm, actor_.update(step.learning_rate, recipe_.clip_norm));
+    step.gradient_norm += norm;
     return Ok{};
   }
 

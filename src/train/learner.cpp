@@ -119,6 +119,13 @@ void Learner::backward(const at::Tensor& loss) {
   parameters_->collect_gradients();
 }
 
+std::int64_t Learner::fingerprint() const {
+  at::Tensor bits = at::zeros({}, at::kLong);  // modulo 2^64, so that the order does not matter
+  for (const auto& [name, tensor] : parameters_->state())
+    bits.add_(tensor.detach().view(at::kInt).sum(at::kLong).cpu());
+  return bits.item<std::int64_t>();
+}
+
 Status Learner::save_state(const std::string& path) const {
   TensorFile file;
   for (const auto& [name, tensor] : parameters_->state()) file.add(name, tensor);

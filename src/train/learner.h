@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -38,6 +39,9 @@ class Learner {
   /// What an engine computes with: the weights as they are now, with the adapter added. Only as
   /// long as the learner lives where it is.
   lm::WeightReader weights() const;
+
+  /// A number that differs, in all likelihood, where weights or moments do.
+  std::int64_t fingerprint() const;
 
   /// What an exact continuation needs.
   Status save_state(const std::string& path) const;

@@ -2,10 +2,12 @@
 
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
+#include <fmt/format.h>
 #include <poll.h>
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <array>
 #include <cassert>
 #include <cerrno>
 #include <utility>
@@ -72,6 +74,14 @@ void Links::wait_for_end() const {
   for (std::size_t link = 0; link < count(); ++link)
     while (receive(link, {&nothing, 1}).ok()) {
     }
+}
+
+Status check_equal(Reducer& reducer, std::int64_t number, const char* what) {
+  const at::Tensor mine = at::full({1}, number, at::kLong);
+  std::array<at::Tensor, 1> sum{mine.clone()};
+  LATHE_CHECK_OK(reducer.sum(sum));
+  if (at::equal(sum[0], mine * reducer.size())) return Ok{};
+  return Error{ErrorCode::kInternal, fmt::format("the processes of the run have different {}", what)};
 }
 
 Status LinkReducer::sum(std::span<at::Tensor> tensors) {

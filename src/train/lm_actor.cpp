@@ -2,12 +2,10 @@
 
 #include <ATen/ATen.h>
 #include <ATen/DeviceAccelerator.h>
-#include <ATen/core/grad_mode.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <filesystem>
-#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "base/clock.h"
@@ -17,7 +15,6 @@
 #include "model/text_grammar.h"
 #include "record/json.h"
 #include "record/json_integer.h"
-#include "train/to_tensor.h"
 
 namespace lathe::train {
 namespace {
@@ -25,12 +22,6 @@ namespace {
 constexpr std::string_view kNumbers = "actor-";  // how files of states begin
 constexpr double kPatienceSeconds = 600;
 constexpr double kBetweenLooks = 0.02;  // at one request of several, in seconds
-
-std::vector<double> to_doubles(const at::Tensor& tensor) {
-  const at::Tensor plain = tensor.detach().to(at::kCPU, at::kDouble).contiguous();
-  const double* const first = plain.const_data_ptr<double>();
-  return {first, first + plain.numel()};
-}
 
 }  // namespace
 
@@ -249,12 +240,16 @@ Result<rl::Answer> LmActor::greedy(const rl::Prompt& prompt) {
 }
 
 std::vector<std::vector<const LmActor::Key*>> LmActor::passes(const std::vector<const Key*>& keys) const {
+  std::int64_t all = 0;
+  for (const Key* const key : keys) all += key->length();
+  const auto processes = static_cast<std::int64_t>(crew_.size());
+  const std::int64_t most = std::min(options_.tokens_at_once, (all + processes - 1) / processes);
   std::vector<std::vector<const Key*>> made;
   std::int64_t room = 0;
   for (const Key* const key : keys) {
     if (made.empty() || key->length() > room) {
       made.emplace_back();
-      room = options_.tokens_at_once;
+      room = most;
     }
     made.back().push_back(key);
     room -= key->length();
@@ -262,87 +257,68 @@ std::vector<std::vector<const LmActor::Key*>> LmActor::passes(const std::vector<
   return made;
 }
 
-LmActor::Forward LmActor::forward(const Scorer& scorer, std::span<const Key* const> keys) const {
-  std::vector<Example> examples;
-  Row row;
-  for (const Key* const key : keys) {
-    row.push_back(examples.size());
-    examples.push_back({.prompt = key->prompt,
-                        .answer = key->answer,
-                        .weights = std::vector<float>(key->answer.size(), 1.0F)});
-  }
-  const Batch batch = make_batch(examples, std::span(&row, 1));
-  if (written_[keys.front()->task].grammar) return forward_in_grammar(scorer, keys, batch);
-  const at::Tensor logs = scorer.log_probs(batch, std::nullopt, Logits::kF32);
-  return {.log_probabilities = logs, .entropies = -logs.detach()};
-}
-
-LmActor::Forward LmActor::forward_in_grammar(const Scorer& scorer, std::span<const Key* const> keys,
-                                             const Batch& batch) const {
-  std::map<TokenId, std::int64_t> columns;  // of all tokens that some place allows
-  std::vector<std::vector<std::int64_t>> allowed;
-  std::vector<std::int64_t> taken;
+AnswerPass::Allowed LmActor::allowed_in(std::span<const Key* const> keys) const {
+  AnswerPass::Allowed allowed;
+  std::map<TokenId, std::int64_t> columns;
   for (const Key* const key : keys) {
     const TokenAutomaton& grammar = *written_[key->task].grammar;
     std::int32_t state = 0;
     for (const TokenId token : key->answer) {
-      std::vector<std::int64_t>& here = allowed.emplace_back();
+      std::vector<std::int64_t>& here = allowed.places.emplace_back();
       for (const auto& arrow : grammar.states[static_cast<std::size_t>(state)].arrows)
         here.push_back(
             columns.try_emplace(arrow.token, static_cast<std::int64_t>(columns.size())).first->second);
-      taken.push_back(columns.at(token));
+      allowed.taken.push_back(columns.at(token));
       state = grammar.next(state, token);
     }
   }
-  std::vector<std::int64_t> tokens(columns.size());
-  for (const auto& [token, column] : columns) tokens[static_cast<std::size_t>(column)] = token;
-
-  const at::Device device = learner_.decoder().options().device;
-  at::Tensor forbidden = at::ones(
-      {static_cast<std::int64_t>(taken.size()), static_cast<std::int64_t>(tokens.size())}, at::kBool);
-  bool* const cells = forbidden.mutable_data_ptr<bool>();
-  for (std::size_t place = 0; place < allowed.size(); ++place)
-    for (const std::int64_t column : allowed[place])
-      cells[place * tokens.size() + static_cast<std::size_t>(column)] = false;
-  forbidden = forbidden.to(device);
-
-  const at::Tensor logits =
-      scorer.logits(batch, tokens).masked_fill(forbidden, -std::numeric_limits<float>::infinity());
-  const at::Tensor logs = at::log_softmax(logits, 1);
-  return {.log_probabilities = logs.gather(1, to_tensor(taken, device).unsqueeze(1)).squeeze(1),
-          .entropies = -(logs.exp() * logs.masked_fill(forbidden, 0)).sum(1)};
+  allowed.tokens.resize(columns.size());
+  for (const auto& [token, column] : columns) allowed.tokens[static_cast<std::size_t>(column)] = token;
+  return allowed;
 }
 
-void LmActor::find_out(const Scorer& scorer, std::span<const Key> keys, Knowledge& known) const {
+AnswerPass LmActor::pass_of(std::span<const Key* const> keys) const {
+  AnswerPass pass;
+  for (const Key* const key : keys) pass.texts.push_back({key->prompt, key->answer});
+  if (written_[keys.front()->task].grammar) pass.allowed = allowed_in(keys);
+  return pass;
+}
+
+Status LmActor::find_out(Weights whose, std::span<const Key> keys, Knowledge& known) {
   std::vector<const Key*> unknown;
   for (const Key& key : keys)
-    if (const auto [found, fresh] = known.try_emplace(key); fresh) unknown.push_back(&found->first);
-  const at::NoGradGuard no_grad;
-  for (const auto& pass : passes(unknown)) {
-    const Forward computed = forward(scorer, pass);
-    const std::vector<double> logs = to_doubles(computed.log_probabilities);
-    const std::vector<double> entropies = to_doubles(computed.entropies);
+    if (!known.contains(key)) unknown.push_back(&key);
+  std::ranges::sort(unknown, {}, [](const Key* key) -> const Key& { return *key; });
+  const auto same = std::ranges::unique(unknown, {}, [](const Key* key) -> const Key& { return *key; });
+  unknown.erase(same.begin(), same.end());
+  const auto groups = passes(unknown);
+  std::vector<AnswerPass> asked;
+  for (const auto& group : groups) asked.push_back(pass_of(group));
+  LATHE_TRY(const auto found, crew_.find_out(asked, whose));
+  for (std::size_t g = 0; g < groups.size(); ++g) {
     std::ptrdiff_t first = 0;
-    for (const Key* const key : pass) {
+    for (const Key* const key : groups[g]) {
       const std::ptrdiff_t end = first + static_cast<std::ptrdiff_t>(key->answer.size());
+      const auto& [logs, entropies] = found[g];
       known[*key] = {{logs.begin() + first, logs.begin() + end},
                      {entropies.begin() + first, entropies.begin() + end}};
       first = end;
     }
   }
+  return Ok{};
 }
 
 Result<std::vector<std::vector<double>>> LmActor::log_probabilities(
     std::span<const rl::PromptedAnswer> answers) {
-  return log_probabilities(learner_.scorer(), answers, known_);
+  return log_probabilities(Weights::kLearned, answers, known_);
 }
 
 Result<std::vector<std::vector<double>>> LmActor::log_probabilities(
-    const Scorer& scorer, std::span<const rl::PromptedAnswer> answers, Knowledge& known) {
+    Weights whose, std::span<const rl::PromptedAnswer> answers, Knowledge& known) {
   return without_exceptions([&]() -> Result<std::vector<std::vector<double>>> {
     const Turn turn(*this);
     LATHE_TRY(const std::vector<Key> keys, keys_of(answers));
-    find_out(scorer, keys, known);
+    LATHE_CHECK_OK(find_out(whose, keys, known));
     std::vector<std::vector<double>> all;
     for (const Key& key : keys) all.push_back(known.at(key).log_probabilities);
     return all;
@@ -352,16 +328,15 @@ Result<std::vector<std::vector<double>>> LmActor::log_probabilities(
 Status LmActor::keep_reference() {
   return without_exceptions([&]() -> Status {
     const Turn turn(*this);
-    LATHE_TRY(reference_, learner_.freeze());
-    return Ok{};
+    return crew_.keep_reference();
   });
 }
 
 Result<std::vector<std::vector<double>>> LmActor::reference_log_probabilities(
     std::span<const rl::PromptedAnswer> answers) {
-  if (!reference_) return Error{ErrorCode::kInternal, "no weights were kept as a reference"};
+  if (!crew_.has_reference()) return Error{ErrorCode::kInternal, "no weights were kept as a reference"};
   Knowledge known;
-  return log_probabilities(*reference_, answers, known);
+  return log_probabilities(Weights::kReference, answers, known);
 }
 
 Result<double> LmActor::add_gradient(std::span<const rl::PromptedAnswer> answers,
@@ -386,7 +361,7 @@ Result<double> LmActor::add_gradient(std::span<const rl::PromptedAnswer> answers
         share.by_log_probability[t] += static_cast<float>(by_log_probability[i][t]);
       if (share.count++ == 0) keys.push_back(std::move(key));
     }
-    find_out(learner_.scorer(), keys, known_);
+    LATHE_CHECK_OK(find_out(Weights::kLearned, keys, known_));
     const auto count = static_cast<double>(std::max<std::size_t>(1, answers.size()));
     double entropies = 0;
     std::vector<const Key*> learned;
@@ -397,35 +372,38 @@ Result<double> LmActor::add_gradient(std::span<const rl::PromptedAnswer> answers
       if (entropy > 0 || std::ranges::any_of(share.by_log_probability, [](float one) { return one != 0; }))
         learned.push_back(&key);
     }
-    const at::Device device = learner_.decoder().options().device;
-    for (const auto& pass : passes(learned)) {
-      std::vector<float> by_log, by_entropy;
-      for (const Key* const key : pass) {
+    std::vector<AnswerPass> asked;
+    std::vector<PassSlopes> slopes;
+    for (const auto& group : passes(learned)) {
+      asked.push_back(pass_of(group));
+      auto& [by_log, by_entropy] = slopes.emplace_back();
+      for (const Key* const key : group) {
         const Share& share = shares.at(*key);
         by_log.insert(by_log.end(), share.by_log_probability.begin(), share.by_log_probability.end());
-        by_entropy.insert(by_entropy.end(), key->answer.size(),
-                          static_cast<float>(-entropy * static_cast<double>(share.count) / count));
+        if (entropy > 0)
+          by_entropy.insert(by_entropy.end(), key->answer.size(),
+                            static_cast<float>(-entropy * static_cast<double>(share.count) / count));
       }
-      const Forward computed = forward(learner_.scorer(), pass);
-      at::Tensor loss = (computed.log_probabilities * to_tensor(by_log, device)).sum();
-      if (entropy > 0) loss = loss + (computed.entropies * to_tensor(by_entropy, device)).sum();
-      learner_.backward(loss);
     }
+    LATHE_CHECK_OK(crew_.add_gradient(asked, slopes));
     return entropies;
   });
 }
 
-double LmActor::update(double learning_rate, double clip_norm) {
-  const Turn turn(*this);
-  const double norm = learner_.parameters().clip(clip_norm);
-  learner_.parameters().update(options_.optimizer, learning_rate, updates_++);
-  known_.clear();
-  asked_.clear();
-  engine_is_behind_ = true;
-  return norm;
+Result<double> LmActor::update(double learning_rate, double clip_norm) {
+  return without_exceptions([&]() -> Result<double> {
+    const Turn turn(*this);
+    LATHE_TRY(const double norm, crew_.update(options_.optimizer, learning_rate, updates_, clip_norm));
+    ++updates_;
+    known_.clear();
+    asked_.clear();
+    engine_is_behind_ = true;
+    return norm;
+  });
 }
 
 Result<std::string> LmActor::save(const std::string& folder) {
+  LATHE_CHECK_OK(crew_.check_equal());
   const std::string numbers = fmt::format("{}{:08}.safetensors", kNumbers, updates_);
   LATHE_CHECK_OK(learner_.save_state(folder + "/" + numbers));
   std::error_code ignored;
@@ -448,7 +426,7 @@ Status LmActor::restore(const std::string& state, const std::string& folder) {
     if (json.at("parameters").get<std::string>() != learner_.parameters().layout().hex() ||
         numbers.find('/') != std::string::npos)
       return invalid("the state is of another model or adapter", "resume with those that it was begun with");
-    LATHE_CHECK_OK(learner_.load_state(folder + "/" + numbers));
+    LATHE_CHECK_OK(crew_.load_state(folder + "/" + numbers));
     updates_ = json_integer<std::int64_t>(json.at("updates"));
     kept_ = numbers;
     known_.clear();

@@ -10,6 +10,7 @@
 
 #include "lm/local_engine.h"
 #include "rl/actor.h"
+#include "train/crew.h"
 #include "train/example.h"
 #include "train/learner.h"
 #include "train/lm_tasks.h"
@@ -27,6 +28,9 @@ struct LmActorOptions {
   /// Waits for a turn on a device where others time kernels; whatever computes there holds what it
   /// gives. Empty: nobody times anything there while the actor computes.
   std::function<std::shared_ptr<void>()> take_turn = {};
+  /// Where other processes learn with this one; both outlive the actor.
+  const Links* links = nullptr;
+  Reducer* reducer = nullptr;
 };
 
 /// A language model that answers to the tasks of a gym. Its engine draws tokens at temperature 1
@@ -56,7 +60,7 @@ class LmActor final : public rl::Actor {
   Result<double> add_gradient(std::span<const rl::PromptedAnswer> answers,
                               std::span<const std::vector<double>> by_log_probability,
                               double entropy) override;
-  double update(double learning_rate, double clip_norm) override;
+  Result<double> update(double learning_rate, double clip_norm) override;
   Result<rl::Answer> greedy(const rl::Prompt& prompt) override;
   Result<std::string> save(const std::string& folder) override;
   Status restore(const std::string& state, const std::string& folder) override;
@@ -91,7 +95,8 @@ class LmActor final : public rl::Actor {
       : tasks_(std::move(tasks)),
         learner_(std::move(learner)),
         coding_(std::move(coding)),
-        options_(options) {}
+        options_(options),
+        crew_(learner_, {.links = options.links, .reducer = options.reducer}) {}
   Status write_tasks();
   Result<Written> write(std::size_t task) const;
   Result<std::vector<TokenId>> tokens_of(const rl::Prompt& prompt) const;
@@ -108,16 +113,12 @@ class LmActor final : public rl::Actor {
 
   /// Keys by passes of at most tokens_at_once.
   std::vector<std::vector<const Key*>> passes(const std::vector<const Key*>& keys) const;
-  struct Forward {
-    at::Tensor log_probabilities, entropies;  ///< of all tokens of the answers, one after the other
-  };
-  Forward forward(const Scorer& scorer, std::span<const Key* const> keys) const;
-  Forward forward_in_grammar(const Scorer& scorer, std::span<const Key* const> keys,
-                             const Batch& batch) const;
+  AnswerPass pass_of(std::span<const Key* const> keys) const;
+  AnswerPass::Allowed allowed_in(std::span<const Key* const> keys) const;
   using Knowledge = std::map<Key, Known>;
   /// Computes what is not known yet.
-  void find_out(const Scorer& scorer, std::span<const Key> keys, Knowledge& known) const;
-  Result<std::vector<std::vector<double>>> log_probabilities(const Scorer& scorer,
+  Status find_out(Weights whose, std::span<const Key> keys, Knowledge& known);
+  Result<std::vector<std::vector<double>>> log_probabilities(Weights whose,
                                                              std::span<const rl::PromptedAnswer> answers,
                                                              Knowledge& known);
 
@@ -125,13 +126,13 @@ class LmActor final : public rl::Actor {
   Learner learner_;
   TextCoding coding_;
   LmActorOptions options_;
+  Crew crew_;
   std::vector<Written> written_;  ///< [task]
   TokenId end_ = 0;
 
   std::shared_ptr<lm::Decoder> drawing_;  ///< the engine's weights
   std::unique_ptr<Engine> engine_;
   bool engine_is_behind_ = true;
-  std::optional<Scorer> reference_;
   Knowledge known_;  ///< by the weights that are trained, until they change
   std::map<std::tuple<std::size_t, HistoryUse, History>, std::vector<TokenId>> asked_;  ///< as long
   std::int64_t updates_ = 0;

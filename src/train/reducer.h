@@ -2,6 +2,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstdint>
 #include <span>
 
 #include "base/result.h"
@@ -21,6 +22,9 @@ class Reducer {
   /// is gone.
   virtual Status sum(std::span<at::Tensor> tensors) = 0;
 };
+
+/// Errors: kInternal where another process has another number, telling that `what` differs.
+Status check_equal(Reducer& reducer, std::int64_t number, const char* what);
 
 /// One process alone.
 class SoloReducer final : public Reducer {

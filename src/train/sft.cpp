@@ -95,23 +95,6 @@ Result<bool> in_any(Reducer& reducer, bool here) {
   return count[0].item<std::int64_t>() > 0;
 }
 
-/// A number that differs, in all likelihood, where weights or moments do.
-std::int64_t bits_of(const Learner& learner) {
-  at::Tensor bits = at::zeros({}, at::kLong);  // modulo 2^64, so that the order does not matter
-  for (const auto& [name, tensor] : learner.parameters().state())
-    bits.add_(tensor.detach().view(at::kInt).sum(at::kLong).cpu());
-  return bits.item<std::int64_t>();
-}
-
-/// Errors: kInternal where another process has another number, telling that `what` differs.
-Status check_equal(Reducer& reducer, std::int64_t number, const char* what) {
-  const at::Tensor mine = at::full({1}, number, at::kLong);
-  std::array<at::Tensor, 1> sum{mine.clone()};
-  LATHE_CHECK_OK(reducer.sum(sum));
-  if (at::equal(sum[0], mine * reducer.size())) return Ok{};
-  return Error{ErrorCode::kInternal, fmt::format("the processes of the run have different {}", what)};
-}
-
 }  // namespace
 
 double mean_loss(const Learner& learner, const Dataset& data, std::int64_t row_tokens,
@@ -165,7 +148,7 @@ Result<SftOutcome> run_sft(const SftRun& run, Learner& learner, Reducer& reducer
   LATHE_TRY(JsonLinesFile metrics,
             JsonLinesFile::open(leader ? run.folder + "/metrics.jsonl" : "/dev/null", state.metrics_bytes));
   const auto check_equal_weights = [&] {
-    return reducer.size() > 1 ? check_equal(reducer, bits_of(learner), "weights") : Ok{};
+    return reducer.size() > 1 ? check_equal(reducer, learner.fingerprint(), "weights") : Ok{};
   };
   LATHE_CHECK_OK(check_equal(reducer, number_of(run.train.digest), "data"));
   LATHE_CHECK_OK(check_equal(reducer, state.steps_done, "checkpoints"));

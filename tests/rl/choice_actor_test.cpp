@@ -112,7 +112,7 @@ TEST_P(ChoiceActors, HaveTheGradientOfTheirLogProbabilities) {
   ASSERT_TRUE(actor_.add_gradient(asked, by_log_p, kEntropy).ok());
   double squares = 0;
   for (const double slope : slopes) squares += slope * slope;
-  EXPECT_NEAR(actor_.update(1e-3, 0), std::sqrt(squares), 1e-6);
+  EXPECT_NEAR(*actor_.update(1e-3, 0), std::sqrt(squares), 1e-6);
   const ChoiceNet after = net();
   for (std::size_t i = 0; i < slopes.size(); ++i) {
     if (std::abs(slopes[i]) < 1e-5) continue;
@@ -143,7 +143,7 @@ TEST_P(ChoiceActors, KeepTheirReferenceWhateverTheyLearnAndWhoeverGoesOn) {
   ASSERT_TRUE(actor_.keep_reference().ok());
   const auto before = *actor_.log_probabilities(asked);
   ASSERT_TRUE(actor_.add_gradient(asked, by_log_p, 0).ok());
-  actor_.update(0.1, 0);
+  ASSERT_TRUE(actor_.update(0.1, 0).ok());
   EXPECT_NE(*actor_.log_probabilities(asked), before);
   EXPECT_EQ(*actor_.reference_log_probabilities(asked), before);
 

@@ -208,7 +208,7 @@ class NoReference final : public Actor {
                               double entropy) override {
     return actor.add_gradient(answers, by_log_probability, entropy);
   }
-  double update(double learning_rate, double clip_norm) override {
+  Result<double> update(double learning_rate, double clip_norm) override {
     return actor.update(learning_rate, clip_norm);
   }
   Result<Answer> greedy(const Prompt& prompt) override { return actor.greedy(prompt); }

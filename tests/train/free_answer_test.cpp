@@ -79,7 +79,7 @@ TEST_P(FreeAnswers, AreDrawnWithTheProbabilitiesThatAreLearnedWith) {
     const auto entropy = actor->add_gradient(pairs, gradient, 0);
     ASSERT_TRUE(entropy.ok());
     EXPECT_NEAR(*entropy, surprise, 1e-6) << "an estimate by the answers themselves";
-    actor->update(0.01, 0);
+    ASSERT_TRUE(actor->update(0.01, 0).ok());
   }
 }
 

@@ -52,7 +52,7 @@ TEST_P(LmActors, DrawRowsWithTheProbabilitiesThatTheyLearnWithBeforeAndAfterUpda
     std::vector<std::vector<double>> gradient = *learned;
     for (auto& one : gradient) std::ranges::fill(one, -0.05);
     ASSERT_TRUE(actor->add_gradient(pairs, gradient, 0).ok());
-    EXPECT_GT(actor->update(0.02, 0), 0);
+    EXPECT_GT(*actor->update(0.02, 0), 0);
   }
 }
 
@@ -106,7 +106,7 @@ TEST(LmActor, AnAnswerThatStandsTwiceCountsTwice) {
     for (std::size_t i = 0; i < answers.size(); ++i) all.emplace_back(answers[i].tokens.size(), weights[i]);
     EXPECT_TRUE(actor->add_gradient(prompted(prompts, answers), all, 0).ok());
     const at::Tensor gradient = actor->learner().parameters().gradients()[0].clone();
-    actor->update(0, 0);
+    EXPECT_TRUE(actor->update(0, 0).ok());
     return gradient;
   };
   EXPECT_LT(largest_difference(gradient_of({0.5, 1.5, 0}), gradient_of({2, 0, 0})), 1e-6);
@@ -159,7 +159,7 @@ TEST_P(LmActors, KnowTheWeightsThatTheyBeganWith) {
   const rl::ScheduleTable table = written_table(2);
   const auto actor = actor_of(table, GetParam());
   leave_the_beginning(*actor);
-  actor->update(0, 0);
+  ASSERT_TRUE(actor->update(0, 0).ok());
   const auto prompts = some_prompts();
   const auto answers = *actor->sample(prompts, Seed::from_number(1));
   const auto pairs = prompted(prompts, answers);
@@ -168,7 +168,7 @@ TEST_P(LmActors, KnowTheWeightsThatTheyBeganWith) {
   const auto before = *actor->log_probabilities(pairs);
   EXPECT_EQ(*actor->reference_log_probabilities(pairs), before);
   ASSERT_TRUE(actor->add_gradient(pairs, random_weights(answers), 0).ok());
-  actor->update(0.05, 0);
+  ASSERT_TRUE(actor->update(0.05, 0).ok());
   EXPECT_NE(*actor->log_probabilities(pairs), before);
   EXPECT_EQ(*actor->reference_log_probabilities(pairs), before);
 }

@@ -153,7 +153,7 @@ inline Slope slope_along_gradient(LmActor& actor, const std::function<void()>& a
     std::size_t i = 0;
     for (const auto& [name, tensor] : actor.learner().parameters().state())
       if (name.ends_with("master")) at::Tensor(tensor).add_(slopes[i++], distance / norm);
-    actor.update(0, 0);  // forgets what was computed, and moves nothing
+    EXPECT_TRUE(actor.update(0, 0).ok());  // forgets what was computed, and moves nothing
     return loss();
   };
   const double above = loss_at(kStep), below = loss_at(-2 * kStep);

@@ -22,10 +22,12 @@
 #include "rl/live_gym.h"
 #include "rl/run.h"
 #include "serve/client/remote_gym.h"
+#include "train/crew.h"
 #include "train/gpu.h"
 #include "train/lm_actor.h"
 #include "train/lm_recipe.h"
 #include "train/naive_witness.h"
+#include "train/program/team.h"
 
 namespace lathe::train {
 namespace {
@@ -37,6 +39,9 @@ constexpr const char* kLearned = "learned";
 struct ActorSource {
   const LmRecipe& recipe;
   const Placement& placement;
+  /// Of the run's other processes; null: its actors learn alone.
+  const Links* links = nullptr;
+  Reducer* reducer = nullptr;
   /// Of the GPU that the model computes on, for whoever times kernels there; null: nobody does.
   std::shared_ptr<DeviceLane> lane = nullptr;
 
@@ -46,27 +51,38 @@ struct ActorSource {
 };
 
 /// With the weights from which training begins; `begin` names the adapter, if there is one.
-Result<std::unique_ptr<LmActor>> make_actor(const ActorSource& source, OpenedModel opened,
-                                            std::shared_ptr<const LmTasks> tasks, const std::string& begin) {
+Result<Learner> make_learner(const ActorSource& source, lm::Decoder decoder, const std::string& begin) {
   const LmRecipe& recipe = source.recipe;
   const auto learner = [&]() -> Result<Learner> {
-    if (begin.empty()) return Learner::create(std::move(opened.decoder), recipe.adapter, recipe.rl.seed);
+    if (begin.empty()) return Learner::create(std::move(decoder), recipe.adapter, recipe.rl.seed);
     LATHE_TRY(const lm::Adapter adapter, lm::read_adapter(begin));
-    return Learner::create(std::move(opened.decoder), adapter);
+    return Learner::create(std::move(decoder), adapter);
   };
   LATHE_TRY(Learner made, learner());
   made.use(*source.placement.kernels);
+  return made;
+}
+
+std::function<std::shared_ptr<void>()> turns_of(const std::shared_ptr<DeviceLane>& lane) {
+  if (!lane) return {};
+  return [lane] {
+    return std::make_shared<DeviceLane::Lease>(lane->take(DeviceLane::Use::kWork, DeviceLane::Grain::kBlock));
+  };
+}
+
+Result<std::unique_ptr<LmActor>> make_actor(const ActorSource& source, OpenedModel opened,
+                                            std::shared_ptr<const LmTasks> tasks, const std::string& begin) {
+  const LmRecipe& recipe = source.recipe;
+  LATHE_TRY(Learner made, make_learner(source, std::move(opened.decoder), begin));
   const bool later_turns = recipe.kernels && recipe.rl.turns > 1;
-  LmActorOptions options{.tokens_at_once = recipe.tokens_at_once,
-                         .answers_at_once = static_cast<std::int32_t>(recipe.answers_at_once),
-                         .longest_prompt = later_turns ? recipe.kernels->prompt_tokens : 0,
-                         .base_name = name_on_card(recipe.model),
-                         .judged_meanwhile = source.lane != nullptr};
-  if (source.lane)
-    options.take_turn = [lane = source.lane] {
-      return std::make_shared<DeviceLane::Lease>(
-          lane->take(DeviceLane::Use::kWork, DeviceLane::Grain::kBlock));
-    };
+  const LmActorOptions options{.tokens_at_once = recipe.tokens_at_once,
+                               .answers_at_once = static_cast<std::int32_t>(recipe.answers_at_once),
+                               .longest_prompt = later_turns ? recipe.kernels->prompt_tokens : 0,
+                               .base_name = name_on_card(recipe.model),
+                               .judged_meanwhile = source.lane != nullptr,
+                               .take_turn = turns_of(source.lane),
+                               .links = source.links,
+                               .reducer = source.reducer};
   return LmActor::create(std::move(tasks), std::move(made), std::move(opened.coding), options);
 }
 
@@ -85,11 +101,12 @@ std::shared_ptr<DeviceLane> lane_of(const Placement& placement) {
 
 /// What, beside the number of steps, decides the weights after each.
 Result<Digest> digest_of_run(const LmRecipe& recipe, const std::string& recipe_text,
-                             const Placement& placement) {
+                             const Placement& placement, int processes) {
   Hasher hasher;
   hasher.add(recipe_text).add(static_cast<std::int64_t>(recipe.rl.seed));
   hasher.add(recipe.model).add(name_of(placement.decoder.precision));
   hasher.add(placement.decoder.device.str()).add(static_cast<std::int64_t>(at::get_num_threads()));
+  if (processes > 1) hasher.add(std::int64_t{processes});
   std::error_code ignored;
   if (std::filesystem::exists(recipe.model, ignored)) {
     LATHE_TRY(const Checkpoint checkpoint, Checkpoint::open(recipe.model));
@@ -159,6 +176,8 @@ struct Beginning {
   const TrainOptions& options;
   const LmRecipe& recipe;
   const Placement& placement;
+  const Links& links;
+  Reducer& reducer;
   bool resume = false;
 
   rl::RlRun run(const Digest& gym) const {
@@ -172,10 +191,11 @@ struct Beginning {
   }
 };
 
-void tell_beginning(const rl::RlRun& run, const std::string& more, LmActor& actor) {
+void tell_beginning(const rl::RlRun& run, const std::string& more, LmActor& actor, int processes) {
   const lm::DecoderOptions& placed = actor.learner().decoder().options();
-  cli::print_error("{} tasks to train on, {}; {} parameters to train, {} on {}\n", run.tasks.size(), more,
-                   actor.learner().parameters().count(), name_of(placed.precision), placed.device.str());
+  cli::print_error("{} tasks to train on, {}; {} parameters to train, {} on {}{}\n", run.tasks.size(), more,
+                   actor.learner().parameters().count(), name_of(placed.precision), placed.device.str(),
+                   processes > 1 ? fmt::format(", in {} processes", processes) : "");
 }
 
 /// The exit code of a run that was stopped; nullopt: it is done.
@@ -188,18 +208,19 @@ std::optional<int> stopped(const rl::RlOutcome& outcome, std::int64_t steps) {
 }
 
 Result<int> learn_schedules(const Beginning& beginning) {
-  const auto& [options, recipe, placement, resume] = beginning;
+  const auto& [options, recipe, placement, links, reducer, resume] = beginning;
   LATHE_TRY(const std::string table_text, read_file(options.table, kMostTableBytes));
   const auto table = rl::parse_table(table_text);
   if (!table.ok()) return invalid(options.table + ": " + table.error().message, table.error().hint);
-  const ActorSource source{recipe, placement};
+  const ActorSource source{recipe, placement}, together{recipe, placement, &links, &reducer};
   LATHE_TRY(OpenedModel opened, source.open());
-  LATHE_TRY(const auto actor, make_actor(source, std::move(opened), table_tasks(*table), recipe.begin));
+  LATHE_TRY(const auto actor, make_actor(together, std::move(opened), table_tasks(*table), recipe.begin));
   const auto held_out = rl::held_out_tasks(*table, recipe.rl.held_out, recipe.rl.held_out_part);
   rl::RlRun run = beginning.run(digest_of(table_text));
   for (std::size_t task = 0; task < table->tasks.size(); ++task)
     if (!std::ranges::binary_search(held_out, task)) run.tasks.push_back(task);
-  tell_beginning(run, fmt::format("{} held out, on {}", held_out.size(), table->device), *actor);
+  tell_beginning(run, fmt::format("{} held out, on {}", held_out.size(), table->device), *actor,
+                 links.size());
   rl::TableGym gym(*table);
   LATHE_TRY(const rl::RlOutcome outcome, rl::run_rl(run, *actor, gym));
   if (const auto code = stopped(outcome, recipe.rl.steps)) return *code;
@@ -243,13 +264,13 @@ Digest digest_of_gym(const DeviceRecord& device, const KernelTasks& tasks) {
 }
 
 Result<int> learn_kernels(const Beginning& beginning) {
-  const auto& [options, recipe, placement, resume] = beginning;
+  const auto& [options, recipe, placement, links, reducer, resume] = beginning;
   LATHE_TRY(auto specs, tasks_in(options.tasks));
   Warnings warnings;
   LATHE_TRY(const auto service,
             serve::RemoteGym::connect({.url = options.gym, .token = take_variable("LATHE_TOKEN")}, warnings,
                                       cancelled_by_signals()));
-  const ActorSource source{recipe, placement, lane_of(placement)};
+  const ActorSource source{recipe, placement, &links, &reducer, lane_of(placement)};
   LATHE_TRY(OpenedModel opened, source.open());
   if (!opened.coding.tokenizer) return invalid("the model has no tokenizer", "name a model that has one");
   LATHE_TRY(const std::shared_ptr<const KernelTasks> tasks,
@@ -269,7 +290,7 @@ Result<int> learn_kernels(const Beginning& beginning) {
   tell_beginning(run,
                  fmt::format("{} with too long prompts left out, judged on {}", tasks->left_out(),
                              service->device().device.name),
-                 *actor);
+                 *actor, links.size());
   const auto client = service->connect_client();
   rl::LiveGym gym(tasks->tasks(), *client, run.cancel);
   std::optional<NaiveWitness> witness;
@@ -299,11 +320,32 @@ Status check_gym(const LmRecipe& recipe, const TrainOptions& options) {
   return Ok{};
 }
 
+/// What a run's other processes do: they learn with the first, which answers and asks the gym.
+Result<int> follow(const Links& links, const LmRecipe& recipe, const Placement& placement) {
+  const ActorSource source{recipe, placement};
+  LATHE_TRY(OpenedModel opened, source.open());
+  LATHE_TRY(Learner learner, make_learner(source, std::move(opened.decoder), recipe.begin));
+  LATHE_TRY(const std::unique_ptr<Reducer> reducer, reducer_of(placement, links));
+  const auto lane = recipe.kernels ? lane_of(placement) : nullptr;
+  LATHE_CHECK_OK(
+      serve_crew(learner, {.links = &links, .reducer = reducer.get(), .take_turn = turns_of(lane)}));
+  return static_cast<int>(cli::kSuccess);
+}
+
+Result<int> learn_in(const Team& team, const TrainOptions& options, LmRecipe recipe,
+                     const std::string& recipe_text, bool resume) {
+  LATHE_TRY(const Placement placement, placement_of(options, recipe.precision));
+  const Links& links = team.links();
+  if (!team.is_first()) return follow(links, recipe, placement);
+  LATHE_TRY(recipe.rl.digest, digest_of_run(recipe, recipe_text, placement, links.size()));
+  LATHE_TRY(const std::unique_ptr<Reducer> reducer, reducer_of(placement, links));
+  const Beginning beginning{options, recipe, placement, links, *reducer, resume};
+  return recipe.kernels ? learn_kernels(beginning) : learn_schedules(beginning);
+}
+
 }  // namespace
 
 Result<int> reinforce(const TrainOptions& options, const std::string& recipe_text) {
-  if (options.devices > 1)
-    return invalid("reinforcement learning computes on one device", "leave --devices out");
   LATHE_TRY(LmRecipe recipe, parse_lm_recipe(recipe_text, options.recipe));
   if (!options.model.empty()) recipe.model = options.model;
   if (!options.adapter.empty()) recipe.begin = options.adapter;
@@ -311,17 +353,22 @@ Result<int> reinforce(const TrainOptions& options, const std::string& recipe_tex
   if (options.seed >= 0) recipe.rl.seed = static_cast<std::uint64_t>(options.seed);
   if (recipe.model.empty()) return invalid("the recipe names no model", "name one with --model");
   LATHE_CHECK_OK(check_gym(recipe, options));
+  const bool first = options.rank == 0;
   std::error_code ignored;
   const bool begun = std::filesystem::exists(options.out + "/checkpoint.json", ignored);
-  if (!options.resume && begun)
+  if (first && !options.resume && begun)
     return invalid(options.out + " holds a run already",
                    "continue it with --resume, or choose another --out");
 
-  LATHE_TRY(const UniqueFd lock, lock_run(options.out));
-  LATHE_TRY(const Placement placement, placement_of(options, recipe.precision));
-  LATHE_TRY(recipe.rl.digest, digest_of_run(recipe, recipe_text, placement));
-  const Beginning beginning{options, recipe, placement, options.resume && begun};
-  return recipe.kernels ? learn_kernels(beginning) : learn_schedules(beginning);
+  UniqueFd lock;
+  if (first) {
+    LATHE_TRY(lock, lock_run(options.out));
+  }
+  LATHE_TRY(const auto team, Team::gather(options.devices, options.rank, options.arguments));
+  const auto code = learn_in(*team, options, std::move(recipe), recipe_text, options.resume && begun);
+  if (!code.ok()) return team->explained(code.error());
+  team->part();
+  return *code;
 }
 
 }  // namespace lathe::train

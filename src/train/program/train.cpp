@@ -162,7 +162,7 @@ void add_options(CLI::App& app, TrainOptions& options) {
   app.add_option("--threads", options.threads, "of the CPU; default: one for each processor")
       ->check(CLI::Range(1, 1024));
   app.add_option("--devices", options.devices,
-                 "GPUs, or processes of a CPU, that share the rows of each step; supervised only")
+                 "GPUs, or processes of a CPU, that share the passes of each step")
       ->check(CLI::Range(1, 64))
       ->capture_default_str();
   app.add_option("--rank", options.rank)->group("");  // of a process that the first one starts
