@@ -110,12 +110,64 @@ void fill_heavy_tail(const Request& request, HostTensor& out) {
   });
 }
 
+/// A place among `length`: the first, the last and those about a multiple of 32 more often than
+/// chance has it, where kernels begin, end and go on.
+std::size_t place_in_row(std::size_t length, std::uint64_t draw) {
+  constexpr std::size_t kStep = 32;
+  const std::size_t any = (draw >> 4) % length, edge = any / kStep * kStep;
+  constexpr std::array kPlaces = {0, 0, 1, 1, 1, 1, 2, 3, 4, 4, 4, 4, 4, 4, 4, 4};
+  switch (kPlaces[draw & 15]) {
+    case 0:
+      return 0;
+    case 1:
+      return length - 1;
+    case 2:
+      return edge;
+    case 3:
+      return std::min(edge + kStep, length) - 1;
+    default:
+      return any;
+  }
+}
+
 /// What a row of a single value has there, and elsewhere.
 struct OneHot {
   double background = 0;
   double spike = 1;
+  bool is_class = false;  ///< whatever the distribution, each row has one value, anywhere
   bool may_be_zero = true;  ///< the row may have no such value
 };
+
+/// From here on, whole numbers are none that every graph takes.
+constexpr double kWideWhole = 0x1p24;
+
+/// Telling values that the tensor may hold.
+std::vector<double> telling_within(const Request& request) {
+  const Generator& gen = request.decl.generator;
+  const bool whole = !info(request.decl.dtype).is_float;
+  std::vector<double> values;
+  for (const double x : request.telling)
+    if ((!gen.bounded || (x >= gen.low && x <= gen.high)) && (gen.kind != "positive" || x > 0) &&
+        (gen.bounded || !whole || std::fabs(x) < kWideWhole))
+      values.push_back(x);
+  return values;
+}
+
+/// Two telling values, of a row and of one element in it, half of the time farther apart: where a
+/// graph compares them with a number, that one often is alone on its side.
+OneHot draw_telling(const Request& request, std::span<const double> values, std::uint64_t row) {
+  const std::uint64_t draw = request.row_random.bits(2 * kDrawOfTensor + row);
+  const std::size_t first = draw % values.size();
+  const std::size_t second = (first + 1 + (draw >> 16) % (values.size() - 1)) % values.size();
+  OneHot one{values[first], values[second]};
+  const bool whole = !info(request.decl.dtype).is_float;
+  if (whole || (draw >> 63) != 0) return one;
+  const double sign = one.spike > one.background ? 1 : -1, scale = sign * request.decl.generator.scale;
+  one.spike += scale * request.random.uniform(2 * row);
+  one.background -= scale * request.random.uniform(2 * row + 1);
+  if (request.decl.generator.kind != "positive" || std::min(one.spike, one.background) > 0) return one;
+  return {values[first], values[second]};
+}
 
 /// Where the request asks for rows of zeros, a quarter of the tensors of one row is one, and of the
 /// others one row at least; an eighth of the matrices in a tensor of more axes, of several at least
@@ -124,6 +176,7 @@ void fill_one_hot(const Request& request, HostTensor& out, const OneHot& values)
   struct Row {
     std::size_t hot;
     bool zero;
+    double background, spike;
   };
   const Generator& gen = request.decl.generator;
   const Rows rows = rows_of(request.shape, 1);
@@ -139,18 +192,32 @@ void fill_one_hot(const Request& request, HostTensor& out, const OneHot& values)
     if (matrices >= kManyMatrices && matrix == certain_matrix) return true;
     return rank > 2 && request.row_random.bits(kDrawOfTensor + 2 + matrix) >> 61 == 0;
   };
-  write_rows(
-      request, out, rows,
-      [&](std::size_t row) {
-        const std::uint64_t draw = request.row_random.bits(row), kind = draw >> 61;
-        const bool zero =
-            kind == 0 || is_zero_matrix(row / together) || (rows.count == 1 ? kind == 1 : row == certain);
-        return Row{draw % rows.length, zeros && zero};
-      },
-      [&](const Row& row, std::size_t i, std::size_t, std::size_t column) {
-        if (row.zero) return signs ? std::copysign(0.0, request.random.sign(i)) : 0.0;
-        return column == row.hot ? values.spike : values.background;
-      });
+  const std::vector<double> telling = values.is_class ? std::vector<double>() : telling_within(request);
+  const auto start = [&](std::size_t length, std::size_t line, std::size_t row) {
+    const std::uint64_t draw = request.row_random.bits(line), kind = draw >> 61;
+    const bool zero =
+        kind == 0 || is_zero_matrix(row / together) || (rows.count == 1 ? kind == 1 : row == certain);
+    Row made{values.is_class ? draw % length : place_in_row(length, draw), zeros && zero, values.background,
+             values.spike};
+    if (telling.size() < 2 || (kind & 1) == 0) return made;
+    const OneHot one = draw_telling(request, telling, line);
+    made.zero = false;
+    made.background = one.background;
+    made.spike = one.spike;
+    return made;
+  };
+  const auto element = [&](const Row& row, std::size_t i, std::size_t, std::size_t column) {
+    if (row.zero) return signs ? std::copysign(0.0, request.random.sign(i)) : 0.0;
+    return column == row.hot ? row.spike : row.background;
+  };
+  if (!request.line || values.is_class)
+    return write_rows(
+        request, out, rows, [&](std::size_t row) { return start(rows.length, row, row); }, element);
+  const auto [length, stride] = *request.line;
+  write_elements(request, out, [&](std::size_t i) {
+    const std::size_t line = i / (stride * length) * stride + i % stride;
+    return element(start(length, line, i / rows.length), i, line, i / stride % length);
+  });
 }
 
 /// Nearly equal magnitudes with signs that alternate along rows and columns; parameters keep one
@@ -481,7 +548,7 @@ void fill_positive(const Request& request, HostTensor& out) {
   const auto magnitude = [&](std::size_t i) { return positive_magnitude(request, i); };
   switch (request.distribution) {
     case Distribution::kOneHot:
-      return fill_one_hot(request, out, {0x1p-7 * scale, scale, false});
+      return fill_one_hot(request, out, {.background = 0x1p-7 * scale, .spike = scale, .may_be_zero = false});
     case Distribution::kCancellation:
       return write_elements(request, out,
                             [&](std::size_t i) { return scale * (1 + 0x1p-10 * request.random.uniform(i)); });
@@ -561,8 +628,8 @@ class WholeNumbers {
   double low_;
 };
 
-/// Half of the rows use the whole range, a quarter has one value from its ends, and a quarter both.
-/// One has a number of each sign that may be larger, among small ones.
+/// Half of the rows use the whole range and what is telling in it, a quarter has one value from its
+/// ends, and a quarter both. One has a number of each sign that may be larger, among small ones.
 void fill_large_whole_numbers(const Request& request, const WholeNumbers& wide, HostTensor& out) {
   const Rows rows = rows_of(request.shape, kMinRow);
   const WholeNumbers spikes(request, request.reach.spike_bits);
@@ -571,6 +638,9 @@ void fill_large_whole_numbers(const Request& request, const WholeNumbers& wide, 
   const std::size_t spiked = request.row_random.bits(rows.count) % rows.count;
   const std::size_t up = request.row_random.bits(rows.count + 1) % rows.length;
   const std::size_t down = (up + rows.length / 2) % rows.length;
+  std::vector<double> telling;
+  for (const double x : request.telling)
+    if (std::fabs(x) >= kWideWhole && x >= wide.low() && x <= wide.high()) telling.push_back(x);
   write_rows(
       request, out, rows, [&](std::size_t row) { return request.row_random.bits(row) >> 61; },
       [&](std::uint64_t kind, std::size_t i, std::size_t row, std::size_t column) {
@@ -578,7 +648,10 @@ void fill_large_whole_numbers(const Request& request, const WholeNumbers& wide, 
           if (column == up) return spikes.high();
           return column == down ? std::max(spikes.low(), -spikes.high()) : wide.small(i);
         }
-        if (kind < 4) return wide.any(i);
+        if (kind < 4) {
+          const std::uint64_t draw = telling.empty() ? 1 : request.random.bits(i);
+          return (draw & 3) != 0 ? wide.any(i) : telling[(draw >> 2) % telling.size()];
+        }
         return kind < 6 ? wide.end(kind) : wide.end(request.random.bits(i) >> 63);
       });
 }
@@ -794,13 +867,14 @@ void fill_mask(const Request& request, HostTensor& out) {
           return (request.random.bits(i) & 63) == 0 ? 1 - common : common;
         });
   if (request.distribution == Distribution::kOneHot) {
-    const Rows rows = rows_of(request.shape, 1);
-    return write_rows(
-        request, out, rows, [&](std::size_t row) { return request.row_random.bits(row); },
-        [&](std::uint64_t draw, std::size_t, std::size_t, std::size_t column) {
-          const bool common = (draw >> 63) != 0;
-          return column == draw % rows.length ? (common ? 0.0 : 1.0) : (common ? 1.0 : 0.0);
-        });
+    const Line line = request.line.value_or(Line{rows_of(request.shape, 1).length, 1});
+    return write_elements(request, out, [&](std::size_t i) {
+      const std::uint64_t draw =
+          request.row_random.bits(i / (line.stride * line.length) * line.stride + i % line.stride);
+      const bool common = (draw >> 63) != 0;
+      const bool hot = i / line.stride % line.length == place_in_row(line.length, draw);
+      return hot != common ? 1.0 : 0.0;
+    });
   }
   const bool mixed = request.distribution == Distribution::kMixed;
   if (request.distribution != Distribution::kOffset && !mixed) return write_elements(request, out, drawn);
@@ -814,11 +888,7 @@ void fill_mask(const Request& request, HostTensor& out) {
 
 /// Puts telling values that the tensor may hold in the places of half of its elements.
 void mix_in(const Request& request, HostTensor& out) {
-  const Generator& gen = request.decl.generator;
-  std::vector<double> values;
-  for (const double x : request.telling)
-    if ((!gen.bounded || (x >= gen.low && x <= gen.high)) && (gen.kind != "positive" || x > 0))
-      values.push_back(x);
+  const std::vector<double> values = telling_within(request);
   if (values.empty()) return;
   std::vector<double> all = out.decode();
   for (std::size_t i = 0; i < all.size(); ++i) {
@@ -870,7 +940,7 @@ void fill_tensor(const FillRequest& request, HostTensor& out) {
   if (decl.generator.order == Order::kOffsets) return fill_offsets(request, out);
   if (kind == "index") return fill_indices(request, out);
   if (kind == "zeros_ones" || decl.dtype == DType::kBool) return fill_mask(request, out);
-  if (kind == "one_hot") return fill_one_hot(request, out, {0, 1, false});
+  if (kind == "one_hot") return fill_one_hot(request, out, {.is_class = true, .may_be_zero = false});
   if (has_free_integers(decl)) {
     fill_whole_numbers(request, out);
   } else if (decl.generator.bounded) {

@@ -1,5 +1,8 @@
 #pragma once
 
+#include <optional>
+#include <vector>
+
 #include "task/generate_inputs.h"
 
 namespace lathe {
@@ -40,6 +43,12 @@ class RandomCounter {
 /// How the precision probe fills a contraction's operand.
 enum class ProbeRole { kMantissa, kPermutation };
 
+/// Elements of a tensor that an op takes together: `length` of them, `stride` apart.
+struct Line {
+  std::size_t length = 1;
+  std::size_t stride = 1;
+};
+
 struct FillRequest {
   const TensorDecl& decl;
   const Shape& shape;
@@ -49,7 +58,9 @@ struct FillRequest {
   std::int64_t index_limit;
   RandomCounter random;
   RandomCounter row_random;
-  std::vector<double> telling = {};  ///< half of the elements are some of these, if there are any
+  std::vector<double> telling = {};  ///< of integers, half are some of these, if there are any; of a single
+                                     ///< value in a line, it and the others in half of the lines
+  std::optional<Line> line = {};     ///< of which one value is single; a row by default
 };
 
 /// Fills a tensor according to its declaration and the distribution.

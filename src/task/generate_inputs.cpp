@@ -5,7 +5,7 @@
 #include <set>
 
 #include "task/fill_tensor.h"
-#include "task/telling.h"
+#include "task/telling_values.h"
 
 namespace lathe {
 namespace {
@@ -68,23 +68,12 @@ std::string widest_integers(const TaskSpec& spec, const Seed& seed) {
   return names.empty() ? "" : names[Rng(seed.derive("widest integers")).below(names.size())];
 }
 
-/// Values that tell the ops that read the tensor from their mistakes.
-std::vector<double> telling_values(const TaskSpec& spec, const TensorDecl& decl) {
-  std::vector<double> values;
-  // A module's thresholds are not known, and where it rounds are halves.
-  if (spec.reference == ReferenceKind::kProcess && info(decl.dtype).is_float)
-    for (const double half : {0.5, 1.5, 2.5, 3.5}) values.insert(values.end(), {half, -half});
-  std::set<std::string_view> names = {decl.name};  // of the tensor's values, moved or in another dtype
-  for (const NodeDecl& node : spec.nodes) {
-    for (std::size_t input = 0; input < node.in.size(); ++input) {
-      if (!names.contains(node.in[input])) continue;
-      for (const double x : telling_inputs(*node.op, node.attrs, input, decl.dtype)) values.push_back(x);
-      const bool same =
-          node.op->op_class() == OpClass::kMove || (node.op_name == "cast" && info(node.type.dtype).is_float);
-      if (same && input == 0) names.insert(node.out);
-    }
-  }
-  return values;
+/// Where the graph takes other elements together than rows, half of the time one of these lines.
+std::optional<Line> draw_line(const BoundTask& task, const TensorDecl& decl, const Seed& seed) {
+  const std::vector<Line> lines = lines_taken_together(task, decl);
+  Rng rng(seed);
+  if (lines.empty() || rng.chance(0.5)) return std::nullopt;
+  return lines[rng.below(lines.size())];
 }
 
 /// Whether the tensor's values are floating-point numbers of any size and sign.
@@ -156,7 +145,9 @@ std::vector<HostTensor> generate_inputs(const BoundTask& task, Distribution dist
       if (value.ok()) limit = std::max<std::int64_t>(1, *value);
     }
     const Seed own = seed.derive(decl.name, static_cast<std::uint64_t>(distribution));
-    const bool structured = distribution == Distribution::kIntegers;
+    const bool one_hot = distribution == Distribution::kOneHot;
+    const bool structured = one_hot || distribution == Distribution::kIntegers ||
+                            (distribution == Distribution::kLarge && has_free_integers(decl));
     const FillRequest request{decl,
                               shape,
                               distribution,
@@ -165,7 +156,8 @@ std::vector<HostTensor> generate_inputs(const BoundTask& task, Distribution dist
                               limit,
                               RandomCounter(own),
                               RandomCounter(own.derive("rows")),
-                              structured ? telling_values(*task.spec, decl) : std::vector<double>()};
+                              structured ? telling_values(*task.spec, decl) : std::vector<double>(),
+                              one_hot ? draw_line(task, decl, own.derive("line")) : std::nullopt};
     HostTensor tensor = HostTensor::zeros(decl.dtype, shape);
     fill_tensor(request, tensor);
     const std::size_t other = reach.common_rows ? alike(task, inputs.size()) : inputs.size();

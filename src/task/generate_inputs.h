@@ -13,7 +13,7 @@ namespace lathe {
 enum class Distribution {
   kNormal,        ///< shifted normal with a scale per row
   kHeavyTail,     ///< a few large values among small ones
-  kOneHot,        ///< one non-zero element a row
+  kOneHot,        ///< one element apart a row, or of those that the graph takes together
   kCancellation,  ///< sums that nearly cancel
   kDenormal,      ///< values around the smallest normal
   kIntegers,      ///< integers from -4 to 4, exact in every format

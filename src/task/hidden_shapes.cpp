@@ -13,14 +13,16 @@
 namespace lathe {
 namespace {
 
-constexpr int kTriesPerShape = 400, kTriesToFit = 8, kTriesUnlikeScored = 40;
-constexpr int kDraws = 32;  ///< of which most shapes are the one that adds the most to the others
+constexpr int kTriesPerShape = 800, kTriesToFit = 8, kTriesUnlikeScored = 40;
+constexpr int kDraws = 128;  ///< of which most shapes are the one that adds the most to the others
 constexpr std::size_t kMostBeside = 2;
 constexpr double kSquares = 0.15, kStretched = 0.6;  // of the awkward shapes
 constexpr double kBalanced = 0.35;                   // of the large ones; the others are stretched
 constexpr double kAnyOfFew = 0.4;                    // of aligned shapes' extents in small ranges
 constexpr double kGainOfCost = 2;                    // what a shape must add that is as large as allowed
 constexpr double kAlignedLarge = 0.2;                // as far as extents were halved
+constexpr double kRelated = 0.5;                     // of shapes that two extents of may be tied in
+constexpr double kRelatedBeside = 0.5;
 constexpr double kAlsoShort = 0.5;                   // of dims beside one that is shorter than a window
 constexpr double kStretchedElements = 0.25;          // of those that other shapes may have
 constexpr double kMaxHiddenElements = 1 << 21;       ///< of all values together, to keep verification fast
@@ -34,6 +36,8 @@ constexpr std::int64_t kMostAboveLow = 6;                             ///< of a 
 constexpr std::int64_t kMultiples = 5;  // of a tile, of which an extent is at the edge
 constexpr std::int64_t kStepsOfSmall =
     4;  // that a small range has, of which half of the extents are multiples
+
+constexpr std::int64_t kRangeParts = 6;  // of a range, of which kernels may be wrong in one alone
 
 enum class Style { kTileEdge, kPrime, kOdd, kTiny, kAligned, kAny, kCount };
 constexpr std::array kAwkward = {Style::kTileEdge, Style::kPrime, Style::kTiny, Style::kOdd, Style::kAny};
@@ -84,10 +88,12 @@ std::int64_t draw_extent(Rng& rng, const DimRange& range, Style style) {
   return std::clamp(extent, range.low, range.high);
 }
 
-/// In the upper half of the range, its end and multiples of 64 among them.
+/// In the upper two thirds of the range, most of them in its last sixth, its end and multiples of 64
+/// among them.
 std::int64_t draw_high(Rng& rng, const DimRange& range) {
   std::int64_t extent = range.high;
-  if (rng.chance(0.75)) extent = rng.between(std::max(range.low, range.high / 2), range.high);
+  const std::int64_t last = range.high - range.high / kRangeParts;
+  if (rng.chance(0.75)) extent = rng.between(std::max(range.low, rng.chance(0.5) ? last : range.high / 3), range.high);
   if (rng.chance(0.3)) extent = std::max(range.low, extent / 64 * 64);
   return extent;
 }
@@ -175,6 +181,48 @@ void mend(const TaskSpec& spec, Rng& rng, Dims& dims, const std::string& fixed =
       return;
     }
   }
+}
+
+/// An extent that is equal to another, one more or less, or a proper multiple or part of it, as long
+/// as the range allows; else 0.
+std::int64_t draw_related(Rng& rng, const DimRange& range, std::int64_t to) {
+  constexpr std::array<std::int64_t, 6> kFactors = {2, 2, 3, 4, 5, 8};
+  const std::int64_t factor = kFactors[rng.below(kFactors.size())];
+  std::int64_t extent = to;
+  switch (rng.below(6)) {
+    case 0:
+      break;
+    case 1:
+      extent = to + 1;
+      break;
+    case 2:
+      extent = to - 1;
+      break;
+    case 3:
+      extent = to % factor == 0 ? to / factor : 0;
+      break;
+    default:
+      extent = to * factor;
+  }
+  return extent < range.low || extent > range.high ? 0 : extent;
+}
+
+/// Ties the extent of one dim to another's.
+void relate(const TaskSpec& spec, Rng& rng, Dims& dims) {
+  const std::string& name = spec.dim_names[rng.below(spec.dim_names.size())];
+  const std::string& other = spec.dim_names[rng.below(spec.dim_names.size())];
+  const std::int64_t extent = draw_related(rng, spec.dim_ranges.at(name), dims.at(other));
+  if (extent > 0) dims[name] = extent;
+}
+
+/// Makes a long extent a multiple of another, where that leaves the domain.
+void shorten_to_multiple(const TaskSpec& spec, Rng& rng, Dims& dims) {
+  const std::string& name = spec.dim_names[rng.below(spec.dim_names.size())];
+  const std::int64_t of = dims.at(spec.dim_names[rng.below(spec.dim_names.size())]);
+  Dims tied = dims;
+  tied[name] = dims.at(name) / of * of;
+  if (tied[name] >= 2 * of && tied[name] >= spec.dim_ranges.at(name).low && inside(spec, tied))
+    dims = std::move(tied);
 }
 
 /// Dims that a shape keeps as long as they are while the others shrink, the dearest first.
@@ -269,7 +317,7 @@ Dims draw_within(const TaskSpec& spec, Rng& rng, const SizeLimits& limits, const
 }
 
 /// Tile edges, primes, ones and odd extents; some shapes are squares, as far as ranges allow, and
-/// some have `favoured` in the upper half of its range.
+/// some have `favoured` in the upper part of its range.
 Dims draw_awkward(const TaskSpec& spec, Rng& rng, Style style, const std::string& favoured,
                   const SizeLimits& limits) {
   const double kind = rng.uniform();
@@ -277,17 +325,20 @@ Dims draw_awkward(const TaskSpec& spec, Rng& rng, Style style, const std::string
   const bool stretched = !square && !favoured.empty() && kind < kSquares + kStretched;
   Kept kept;
   if (stretched) kept.push_back(favoured);
-  return draw_within(spec, rng, stretched ? limits_beside_long(limits) : limits, kept, 1, [&] {
-    Dims dims = draw_dims(spec, rng, style);
+  Dims dims = draw_within(spec, rng, stretched ? limits_beside_long(limits) : limits, kept, 1, [&] {
+    Dims drawn = draw_dims(spec, rng, style);
     const std::int64_t side =
-        std::ranges::max_element(dims, {}, [](const auto& dim) { return dim.second; })->second;
-    for (auto& [name, extent] : dims) {
+        std::ranges::max_element(drawn, {}, [](const auto& dim) { return dim.second; })->second;
+    for (auto& [name, extent] : drawn) {
       const DimRange& range = spec.dim_ranges.at(name);
       if (square) extent = std::clamp(side, range.low, range.high);
       if (stretched && name == favoured) extent = draw_high(rng, range);
     }
-    return dims;
+    if (!square && !stretched && rng.chance(kRelated)) relate(spec, rng, drawn);
+    return drawn;
   });
+  if (stretched && rng.chance(kRelated)) shorten_to_multiple(spec, rng, dims);
+  return dims;
 }
 
 /// Every extent a multiple of one tile; in small ranges of the largest power of two, of one that
@@ -419,7 +470,8 @@ std::optional<Dims> draw_large_shape(const TaskSpec& spec, const Seed& seed, con
     if (rota.open != 1 && rng.chance(kBalanced)) kept.clear();
     Dims high = draw_high(spec, rng);
     mend(spec, rng, high);
-    const Dims dims = shrink(spec, rng, high, limits, kept, aligned ? 64 : 1);
+    Dims dims = shrink(spec, rng, high, limits, kept, aligned ? 64 : 1);
+    if (!aligned && rng.chance(kRelated)) shorten_to_multiple(spec, rng, dims);
     const auto task = bind_within(spec, dims, limits);
     if (!task) continue;
     if (task->value_elements() > kMaxHiddenElements || task->flops > hidden_flops) choice.offer(dims);
@@ -444,6 +496,11 @@ std::vector<Dims> draw_shapes_beside(const TaskSpec& spec, const Seed& seed, con
     // Drawn again from half of the range where it is too long, so that it is not always short.
     for (DimRange range = spec.dim_ranges.at(name); range.high > range.low; range.high /= 2) {
       dims[name] = draw_extent(rng, range, kStyles[rng.below(kStyles.size())]);
+      if (rng.chance(kRelatedBeside)) {
+        const std::string& other = spec.dim_names[rng.below(spec.dim_names.size())];
+        const std::int64_t related = other == name ? 0 : draw_related(rng, range, dims.at(other));
+        if (related > 0) dims[name] = related;
+      }
       const auto task = dims[name] == scored ? std::nullopt : bind_within(spec, dims, limits);
       if (task) return choice.offer(dims, cost(*task, limits));
     }

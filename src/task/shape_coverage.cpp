@@ -3,13 +3,12 @@
 #include <algorithm>
 #include <cmath>
 
-#include "task/spans.h"
-
 namespace lathe {
 namespace {
 
-constexpr std::int64_t kVector = 4, kFew = 8, kTile = 16, kMany = 64;
+constexpr std::int64_t kVector = 4, kFew = 8, kTile = 16, kMany = 64, kPartsOfRange = 6;
 constexpr std::size_t kHalves = 4;  // of tiles of 8, 16, 32 and 64
+constexpr double kPairs = 2;        // of dims, whose relations count in full
 constexpr double kSpread = 4;       // between the logarithms of the largest and the least factor
 
 }  // namespace
@@ -19,6 +18,8 @@ constexpr double kSpread = 4;       // between the logarithms of the largest and
 template <class Visit>
 std::size_t ShapeCoverage::each_trait(const Dims& dims, Visit visit) const {
   std::size_t trait = 0;
+  const double pairs = static_cast<double>(dims_.size() * (dims_.size() - 1)) / 2;
+  const double pair_share = std::min(1.0, kPairs / pairs);
   const auto next = [&](bool holds, double weight) {
     if (holds) visit(trait, weight);
     ++trait;
@@ -26,7 +27,7 @@ std::size_t ShapeCoverage::each_trait(const Dims& dims, Visit visit) const {
   for (std::size_t d = 0; d < dims_.size(); ++d) {
     const Dim& dim = dims_[d];
     const std::int64_t n = dims.at(dim.name);
-    next(n == dim.range.low, 38);
+    next(n == dim.range.low, 48);
     for (std::int64_t few = 1; few < kFew; ++few) next(n == dim.range.low + few, 4);
     next(n > dim.range.low && n < kFew, 6);
     for (std::int64_t rest = 1; rest < kVector; ++rest) next(n > kVector && n % kVector == rest, 6);
@@ -40,9 +41,16 @@ std::size_t ShapeCoverage::each_trait(const Dims& dims, Visit visit) const {
     next(n > kMany && n % 2 == 1, 0.5);
     next(n > dim.longest, 7.5);
     next(n > dim.range.high / 2, 2);
+    for (std::int64_t part = 1; part < kPartsOfRange; ++part)
+      next(kPartsOfRange * n > part * dim.range.high && kPartsOfRange * n <= (part + 1) * dim.range.high,
+           part + 1 < kPartsOfRange ? 4 : 9);
     for (std::size_t e = 0; e < d; ++e) {
       const std::int64_t m = dims.at(dims_[e].name);
-      next(m == n && n > kVector, 20);
+      next(m == n && n > kVector, 50);
+      next(m > n && n > 1 && m % n == 0, 18 * pair_share);
+      next(n > m && m > 1 && n % m == 0, 18 * pair_share);
+      next(m == n + 1 && n > 1, 12 * pair_share);
+      next(n == m + 1 && m > 1, 12 * pair_share);
       next(m > n, 1);
       next(m < n, 1);
       next(m < kMany / 2 && n < kMany / 2, 1);
@@ -51,19 +59,12 @@ std::size_t ShapeCoverage::each_trait(const Dims& dims, Visit visit) const {
       next(n % kTile == 0 && m > kFew && m % kTile != 0, 1.5);
     }
   }
-  for (const Dim& dim : dims_) {
-    if (dim.span == 0) continue;
-    const std::int64_t n = dims.at(dim.name);
-    next(n > dim.range.low && n < dim.span, 26);
-  }
   return trait;
 }
 
 ShapeCoverage::ShapeCoverage(const TaskSpec& spec, const Seed& seed) {
-  const auto spans = longest_spans(spec);
   for (const std::string& name : spec.dim_names) {
     Dim dim{name, spec.dim_ranges.at(name)};
-    if (const auto span = spans.find(name); span != spans.end()) dim.span = span->second;
     for (const NamedShape& shape : spec.shapes) dim.longest = std::max(dim.longest, shape.dims.at(name));
     dims_.push_back(std::move(dim));
   }

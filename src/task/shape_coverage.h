@@ -10,9 +10,9 @@
 namespace lathe {
 
 /// What kernels treat apart in shapes, and may get wrong there alone: an extent of one, each other
-/// small one, one shorter than a window or a shift along it, each remainder by the width of a
-/// vector, each half of a tile's remainder, more than any scored shape has, two extents that are
-/// equal. Few shapes meet most of it only if each is chosen for what the others lack.
+/// small one, each remainder by the width of a vector, each half of a tile's remainder, each part of
+/// the range, more than any scored shape has, two extents that are equal, differ by one or are
+/// multiples of each other. Few shapes meet most of it only if each is chosen for what the others lack.
 class ShapeCoverage {
  public:
   /// How much each trait counts for is drawn from the seed about its weight, so that what a few
@@ -32,7 +32,6 @@ class ShapeCoverage {
     std::string name;
     DimRange range;
     std::int64_t longest = 0;  ///< of scored shapes
-    std::int64_t span = 0;     ///< of the widest window along it; 0 for none
   };
   std::vector<Dim> dims_;
   std::vector<double> factors_;  ///< by trait

@@ -197,9 +197,11 @@ class Bitwise final : public NamedOp {
   }
 
   /// Signs, ends of int8 and bits in turn: no more, for sums of int32 may follow.
-  std::vector<double> telling(const Attrs&, std::size_t input, DType) const override {
+  std::vector<double> telling(const Attrs& attrs, std::size_t input, DType) const override {
     if (op_.shifts() && input == 1) return {};
-    return {0, -1, 1, -128, 127, 85, -86, 15, -16};
+    std::vector<double> values = {0, -1, 1, -128, 127, 85, -86, 15, -16};
+    if (op_.name == "mul_high" && attrs.has("value")) add_carries(attrs.integer("value", 0), values);
+    return values;
   }
 
   std::vector<OpMutant> mutants() const override {
@@ -212,6 +214,18 @@ class Bitwise final : public NamedOp {
   static std::vector<AttrRule> rules(const BitOp& op) {
     if (op.attribute.empty()) return {};
     return {{op.attribute, AttrKind::kInteger}};
+  }
+
+  /// Factors whose product with a constant is at a multiple of 2^32, and just below one.
+  static void add_carries(std::int64_t value, std::vector<double>& values) {
+    constexpr std::uint64_t kMost = 16;
+    const std::uint64_t factor = static_cast<std::uint32_t>(value);
+    for (std::uint64_t i = 1; i <= kMost && factor > 1; ++i) {
+      const std::uint64_t high = std::max<std::uint64_t>(1, (factor - 1) * i / kMost);
+      const std::uint64_t at = ((high << 32) + factor - 1) / factor;
+      for (const std::uint64_t x : {at, at - 1})
+        values.push_back(static_cast<double>(static_cast<std::int32_t>(static_cast<std::uint32_t>(x))));
+    }
   }
 
   Status check_constant(std::int64_t value, DType dtype) const {
