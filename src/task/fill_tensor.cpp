@@ -15,6 +15,7 @@ constexpr std::size_t kChunk = 4096;
 constexpr std::size_t kMinRow = 16;
 constexpr std::size_t kPartsOfRow = 8;
 constexpr std::size_t kManyMatrices = 4;
+constexpr std::size_t kFewRows = 8;
 constexpr std::uint64_t kDrawOfTensor = std::uint64_t{1} << 40;  // beyond those of its rows
 
 /// A tensor seen as rows along its last axis; short last axes are merged with those before them.
@@ -110,13 +111,18 @@ void fill_heavy_tail(const Request& request, HostTensor& out) {
   });
 }
 
+/// From here on, whole numbers are none that every graph takes.
+constexpr double kWideWhole = 0x1p24;
+
 /// A place among `length`: the first, the last and those about a multiple of 32 more often than
-/// chance has it, where kernels begin, end and go on.
-std::size_t place_in_row(std::size_t length, std::uint64_t draw) {
+/// chance has it, where kernels begin, end and go on; most often the ends where `few` rows have
+/// one.
+std::size_t place_in_row(std::size_t length, std::uint64_t draw, bool few) {
   constexpr std::size_t kStep = 32;
   const std::size_t any = (draw >> 4) % length, edge = any / kStep * kStep;
   constexpr std::array kPlaces = {0, 0, 1, 1, 1, 1, 2, 3, 4, 4, 4, 4, 4, 4, 4, 4};
-  switch (kPlaces[draw & 15]) {
+  constexpr std::array kPlacesOfFew = {0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 2, 3, 4, 4, 4, 4};
+  switch ((few ? kPlacesOfFew : kPlaces)[draw & 15]) {
     case 0:
       return 0;
     case 1:
@@ -134,40 +140,9 @@ std::size_t place_in_row(std::size_t length, std::uint64_t draw) {
 struct OneHot {
   double background = 0;
   double spike = 1;
-  bool is_class = false;  ///< whatever the distribution, each row has one value, anywhere
+  bool is_class = false;    ///< whatever the distribution, each row has one value, anywhere
   bool may_be_zero = true;  ///< the row may have no such value
 };
-
-/// From here on, whole numbers are none that every graph takes.
-constexpr double kWideWhole = 0x1p24;
-
-/// Telling values that the tensor may hold.
-std::vector<double> telling_within(const Request& request) {
-  const Generator& gen = request.decl.generator;
-  const bool whole = !info(request.decl.dtype).is_float;
-  std::vector<double> values;
-  for (const double x : request.telling)
-    if ((!gen.bounded || (x >= gen.low && x <= gen.high)) && (gen.kind != "positive" || x > 0) &&
-        (gen.bounded || !whole || std::fabs(x) < kWideWhole))
-      values.push_back(x);
-  return values;
-}
-
-/// Two telling values, of a row and of one element in it, half of the time farther apart: where a
-/// graph compares them with a number, that one often is alone on its side.
-OneHot draw_telling(const Request& request, std::span<const double> values, std::uint64_t row) {
-  const std::uint64_t draw = request.row_random.bits(2 * kDrawOfTensor + row);
-  const std::size_t first = draw % values.size();
-  const std::size_t second = (first + 1 + (draw >> 16) % (values.size() - 1)) % values.size();
-  OneHot one{values[first], values[second]};
-  const bool whole = !info(request.decl.dtype).is_float;
-  if (whole || (draw >> 63) != 0) return one;
-  const double sign = one.spike > one.background ? 1 : -1, scale = sign * request.decl.generator.scale;
-  one.spike += scale * request.random.uniform(2 * row);
-  one.background -= scale * request.random.uniform(2 * row + 1);
-  if (request.decl.generator.kind != "positive" || std::min(one.spike, one.background) > 0) return one;
-  return {values[first], values[second]};
-}
 
 /// Where the request asks for rows of zeros, a quarter of the tensors of one row is one, and of the
 /// others one row at least; an eighth of the matrices in a tensor of more axes, of several at least
@@ -176,7 +151,6 @@ void fill_one_hot(const Request& request, HostTensor& out, const OneHot& values)
   struct Row {
     std::size_t hot;
     bool zero;
-    double background, spike;
   };
   const Generator& gen = request.decl.generator;
   const Rows rows = rows_of(request.shape, 1);
@@ -192,31 +166,25 @@ void fill_one_hot(const Request& request, HostTensor& out, const OneHot& values)
     if (matrices >= kManyMatrices && matrix == certain_matrix) return true;
     return rank > 2 && request.row_random.bits(kDrawOfTensor + 2 + matrix) >> 61 == 0;
   };
-  const std::vector<double> telling = values.is_class ? std::vector<double>() : telling_within(request);
-  const auto start = [&](std::size_t length, std::size_t line, std::size_t row) {
+  const std::size_t length = request.line ? request.line->length : rows.length;
+  const bool few = rows.count * rows.length / length < kFewRows;
+  const auto start = [&](std::size_t line, std::size_t row) {
     const std::uint64_t draw = request.row_random.bits(line), kind = draw >> 61;
     const bool zero =
         kind == 0 || is_zero_matrix(row / together) || (rows.count == 1 ? kind == 1 : row == certain);
-    Row made{values.is_class ? draw % length : place_in_row(length, draw), zeros && zero, values.background,
-             values.spike};
-    if (telling.size() < 2 || (kind & 1) == 0) return made;
-    const OneHot one = draw_telling(request, telling, line);
-    made.zero = false;
-    made.background = one.background;
-    made.spike = one.spike;
-    return made;
+    return Row{values.is_class ? draw % length : place_in_row(length, draw, few), zeros && zero};
   };
   const auto element = [&](const Row& row, std::size_t i, std::size_t, std::size_t column) {
     if (row.zero) return signs ? std::copysign(0.0, request.random.sign(i)) : 0.0;
-    return column == row.hot ? row.spike : row.background;
+    return column == row.hot ? values.spike : values.background;
   };
   if (!request.line || values.is_class)
     return write_rows(
-        request, out, rows, [&](std::size_t row) { return start(rows.length, row, row); }, element);
-  const auto [length, stride] = *request.line;
+        request, out, rows, [&](std::size_t row) { return start(row, row); }, element);
+  const std::size_t stride = request.line->stride;
   write_elements(request, out, [&](std::size_t i) {
     const std::size_t line = i / (stride * length) * stride + i % stride;
-    return element(start(length, line, i / rows.length), i, line, i / stride % length);
+    return element(start(line, i / rows.length), i, line, i / stride % length);
   });
 }
 
@@ -867,12 +835,14 @@ void fill_mask(const Request& request, HostTensor& out) {
           return (request.random.bits(i) & 63) == 0 ? 1 - common : common;
         });
   if (request.distribution == Distribution::kOneHot) {
-    const Line line = request.line.value_or(Line{rows_of(request.shape, 1).length, 1});
+    const Rows rows = rows_of(request.shape, 1);
+    const Line line = request.line.value_or(Line{rows.length, 1});
+    const bool few = rows.count * rows.length / line.length < kFewRows;
     return write_elements(request, out, [&](std::size_t i) {
       const std::uint64_t draw =
           request.row_random.bits(i / (line.stride * line.length) * line.stride + i % line.stride);
       const bool common = (draw >> 63) != 0;
-      const bool hot = i / line.stride % line.length == place_in_row(line.length, draw);
+      const bool hot = i / line.stride % line.length == place_in_row(line.length, draw, few);
       return hot != common ? 1.0 : 0.0;
     });
   }
@@ -886,6 +856,18 @@ void fill_mask(const Request& request, HostTensor& out) {
       });
 }
 
+/// Telling values that the tensor may hold.
+std::vector<double> telling_within(const Request& request) {
+  const Generator& gen = request.decl.generator;
+  const bool whole = !info(request.decl.dtype).is_float;
+  std::vector<double> values;
+  for (const double x : request.telling)
+    if ((!gen.bounded || (x >= gen.low && x <= gen.high)) && (gen.kind != "positive" || x > 0) &&
+        (gen.bounded || !whole || std::fabs(x) < kWideWhole))
+      values.push_back(x);
+  return values;
+}
+
 /// Puts telling values that the tensor may hold in the places of half of its elements.
 void mix_in(const Request& request, HostTensor& out) {
   const std::vector<double> values = telling_within(request);
@@ -895,6 +877,45 @@ void mix_in(const Request& request, HostTensor& out) {
     const std::uint64_t draw = request.row_random.bits(i);
     if ((draw & 1) != 0) all[i] = values[(draw >> 1) % values.size()];
   }
+  info(out.dtype).encode(all, out.bytes.data());
+}
+
+/// Two telling values, of a row and of one element in it, half of the time farther apart: where a
+/// graph compares them with a number, that one often is alone on its side.
+OneHot draw_telling(const Request& request, std::span<const double> values, std::uint64_t row) {
+  const std::uint64_t draw = request.row_random.bits(2 * kDrawOfTensor + row);
+  const std::size_t first = draw % values.size();
+  const std::size_t second = (first + 1 + (draw >> 16) % (values.size() - 1)) % values.size();
+  OneHot one{values[first], values[second]};
+  const bool whole = !info(request.decl.dtype).is_float;
+  if (whole || (draw >> 63) != 0) return one;
+  const double sign = one.spike > one.background ? 1 : -1, scale = sign * request.decl.generator.scale;
+  one.spike += scale * request.random.uniform(2 * row);
+  one.background -= scale * request.random.uniform(2 * row + 1);
+  if (request.decl.generator.kind != "positive" || std::min(one.spike, one.background) > 0) return one;
+  return {values[first], values[second]};
+}
+
+/// Makes half of the lines, and most of a few, of two telling values, one of them in a single
+/// place.
+void mix_in_lines(const Request& request, HostTensor& out) {
+  const std::vector<double> values = telling_within(request);
+  if (values.size() < 2) return;
+  const Line line = request.line.value_or(Line{rows_of(request.shape, 1).length, 1});
+  std::vector<double> all = out.decode();
+  const std::size_t lines = all.size() / line.length;
+  const bool few = lines < kFewRows;
+  for (std::size_t l = 0; l < lines; ++l) {
+    const std::uint64_t draw = request.row_random.bits(3 * kDrawOfTensor + l);
+    if (((draw >> 32) & (few ? 3 : 1)) == 0) continue;
+    const OneHot one = draw_telling(request, values, l);
+    const std::size_t hot = place_in_row(line.length, draw, few);
+    double* const first = all.data() + l / line.stride * line.stride * line.length + l % line.stride;
+    for (std::size_t k = 0; k < line.length; ++k)
+      first[k * line.stride] = k == hot ? one.spike : one.background;
+  }
+  if (request.decl.generator.bounded)
+    for (double& x : all) x = std::clamp(x, request.decl.generator.low, request.decl.generator.high);
   info(out.dtype).encode(all, out.bytes.data());
 }
 
@@ -930,6 +951,11 @@ void fill_by_distribution(const Request& request, HostTensor& out) {
 
 }  // namespace
 
+bool has_single_values(Distribution distribution) {
+  return distribution == Distribution::kOneHot || distribution == Distribution::kCancellation ||
+         distribution == Distribution::kDenormal;
+}
+
 void fill_tensor(const FillRequest& request, HostTensor& out) {
   const TensorDecl& decl = request.decl;
   if (decl.value.has_value()) {
@@ -953,6 +979,7 @@ void fill_tensor(const FillRequest& request, HostTensor& out) {
     fill_by_distribution(request, out);
   }
   if (request.distribution == Distribution::kIntegers) mix_in(request, out);
+  if (has_single_values(request.distribution)) mix_in_lines(request, out);
 }
 
 }  // namespace lathe

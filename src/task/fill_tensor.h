@@ -58,10 +58,13 @@ struct FillRequest {
   std::int64_t index_limit;
   RandomCounter random;
   RandomCounter row_random;
-  std::vector<double> telling = {};  ///< of integers, half are some of these, if there are any; of a single
-                                     ///< value in a line, it and the others in half of the lines
+  std::vector<double> telling = {};  ///< where there are any, half of the integers, or a single value and
+                                     ///< the others in half of the lines, are some of these
   std::optional<Line> line = {};     ///< of which one value is single; a row by default
 };
+
+/// Whether some lines have a single value on the other side of what the graph compares them with.
+bool has_single_values(Distribution distribution);
 
 /// Fills a tensor according to its declaration and the distribution.
 void fill_tensor(const FillRequest& request, HostTensor& out);

@@ -145,9 +145,10 @@ std::vector<HostTensor> generate_inputs(const BoundTask& task, Distribution dist
       if (value.ok()) limit = std::max<std::int64_t>(1, *value);
     }
     const Seed own = seed.derive(decl.name, static_cast<std::uint64_t>(distribution));
-    const bool one_hot = distribution == Distribution::kOneHot;
-    const bool structured = one_hot || distribution == Distribution::kIntegers ||
-                            (distribution == Distribution::kLarge && has_free_integers(decl));
+    const bool single = has_single_values(distribution);
+    const bool structured = distribution == Distribution::kOneHot || distribution == Distribution::kIntegers;
+    const bool whole = distribution == Distribution::kLarge && has_free_integers(decl);
+    const bool tells = structured || ((single || whole) && task.spec->reference == ReferenceKind::kGraph);
     const FillRequest request{decl,
                               shape,
                               distribution,
@@ -156,8 +157,8 @@ std::vector<HostTensor> generate_inputs(const BoundTask& task, Distribution dist
                               limit,
                               RandomCounter(own),
                               RandomCounter(own.derive("rows")),
-                              structured ? telling_values(*task.spec, decl) : std::vector<double>(),
-                              one_hot ? draw_line(task, decl, own.derive("line")) : std::nullopt};
+                              tells ? telling_values(*task.spec, decl) : std::vector<double>(),
+                              single ? draw_line(task, decl, own.derive("line")) : std::nullopt};
     HostTensor tensor = HostTensor::zeros(decl.dtype, shape);
     fill_tensor(request, tensor);
     const std::size_t other = reach.common_rows ? alike(task, inputs.size()) : inputs.size();

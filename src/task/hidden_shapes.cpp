@@ -23,9 +23,9 @@ constexpr double kGainOfCost = 2;                    // what a shape must add th
 constexpr double kAlignedLarge = 0.2;                // as far as extents were halved
 constexpr double kRelated = 0.5;                     // of shapes that two extents of may be tied in
 constexpr double kRelatedBeside = 0.5;
-constexpr double kAlsoShort = 0.5;                   // of dims beside one that is shorter than a window
-constexpr double kStretchedElements = 0.25;          // of those that other shapes may have
-constexpr double kMaxHiddenElements = 1 << 21;       ///< of all values together, to keep verification fast
+constexpr double kAlsoShort = 0.5;              // of dims beside one that is shorter than a window
+constexpr double kStretchedElements = 0.25;     // of those that other shapes may have
+constexpr double kMaxHiddenElements = 1 << 21;  ///< of all values together, to keep verification fast
 constexpr SizeLimits kSmall = {1 << 22, 1 << 13};
 constexpr std::array<std::int64_t, 7> kTiles = {4, 8, 16, 32, 64, 128, 256};
 constexpr std::array<std::int64_t, 16> kPrimes = {2,  3,  5,   7,   13,  17,  31,  37,
@@ -88,12 +88,13 @@ std::int64_t draw_extent(Rng& rng, const DimRange& range, Style style) {
   return std::clamp(extent, range.low, range.high);
 }
 
-/// In the upper two thirds of the range, most of them in its last sixth, its end and multiples of 64
-/// among them.
+/// In the upper two thirds of the range, most of them in its last sixth, its end and multiples of
+/// 64 among them.
 std::int64_t draw_high(Rng& rng, const DimRange& range) {
   std::int64_t extent = range.high;
   const std::int64_t last = range.high - range.high / kRangeParts;
-  if (rng.chance(0.75)) extent = rng.between(std::max(range.low, rng.chance(0.5) ? last : range.high / 3), range.high);
+  if (rng.chance(0.75))
+    extent = rng.between(std::max(range.low, rng.chance(0.5) ? last : range.high / 3), range.high);
   if (rng.chance(0.3)) extent = std::max(range.low, extent / 64 * 64);
   return extent;
 }
@@ -183,8 +184,8 @@ void mend(const TaskSpec& spec, Rng& rng, Dims& dims, const std::string& fixed =
   }
 }
 
-/// An extent that is equal to another, one more or less, or a proper multiple or part of it, as long
-/// as the range allows; else 0.
+/// An extent that is equal to another, one more or less, or a proper multiple or part of it, as
+/// long as the range allows; else 0.
 std::int64_t draw_related(Rng& rng, const DimRange& range, std::int64_t to) {
   constexpr std::array<std::int64_t, 6> kFactors = {2, 2, 3, 4, 5, 8};
   const std::int64_t factor = kFactors[rng.below(kFactors.size())];

@@ -8,7 +8,7 @@ namespace {
 
 constexpr std::int64_t kVector = 4, kFew = 8, kTile = 16, kMany = 64, kPartsOfRange = 6;
 constexpr std::size_t kHalves = 4;  // of tiles of 8, 16, 32 and 64
-constexpr double kPairs = 2;        // of dims, whose relations count in full
+constexpr double kPairs = 1.5;      // of dims, whose relations count in full
 constexpr double kSpread = 4;       // between the logarithms of the largest and the least factor
 
 }  // namespace
@@ -27,10 +27,10 @@ std::size_t ShapeCoverage::each_trait(const Dims& dims, Visit visit) const {
   for (std::size_t d = 0; d < dims_.size(); ++d) {
     const Dim& dim = dims_[d];
     const std::int64_t n = dims.at(dim.name);
-    next(n == dim.range.low, 48);
+    next(n == dim.range.low, 57);
     for (std::int64_t few = 1; few < kFew; ++few) next(n == dim.range.low + few, 4);
     next(n > dim.range.low && n < kFew, 6);
-    for (std::int64_t rest = 1; rest < kVector; ++rest) next(n > kVector && n % kVector == rest, 6);
+    for (std::int64_t rest = 1; rest < kVector; ++rest) next(n > kVector && n % kVector == rest, 9);
     for (std::int64_t rest = 1; rest < kFew; ++rest) next(n > kFew && n % kFew == rest, 3);
     next(n > kVector && n % kVector >= kVector / 2, 4);
     for (std::int64_t tile = kFew; tile <= kFew << (kHalves - 1); tile *= 2) {
@@ -43,7 +43,7 @@ std::size_t ShapeCoverage::each_trait(const Dims& dims, Visit visit) const {
     next(n > dim.range.high / 2, 2);
     for (std::int64_t part = 1; part < kPartsOfRange; ++part)
       next(kPartsOfRange * n > part * dim.range.high && kPartsOfRange * n <= (part + 1) * dim.range.high,
-           part + 1 < kPartsOfRange ? 4 : 9);
+           part + 1 < kPartsOfRange ? 4 : 14);
     for (std::size_t e = 0; e < d; ++e) {
       const std::int64_t m = dims.at(dims_[e].name);
       next(m == n && n > kVector, 50);

@@ -10,9 +10,10 @@
 namespace lathe {
 
 /// What kernels treat apart in shapes, and may get wrong there alone: an extent of one, each other
-/// small one, each remainder by the width of a vector, each half of a tile's remainder, each part of
-/// the range, more than any scored shape has, two extents that are equal, differ by one or are
-/// multiples of each other. Few shapes meet most of it only if each is chosen for what the others lack.
+/// small one, each remainder by the width of a vector, each half of a tile's remainder, each part
+/// of the range, more than any scored shape has, two extents that are equal, differ by one or are
+/// multiples of each other. Few shapes meet most of it only if each is chosen for what the others
+/// lack.
 class ShapeCoverage {
  public:
   /// How much each trait counts for is drawn from the seed about its weight, so that what a few

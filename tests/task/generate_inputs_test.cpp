@@ -122,6 +122,134 @@ shape = [{ n = 64 }]
   EXPECT_EQ(count(2, [](double x) { return x <= 0; }), 0);
 }
 
+/// How many of lines of `length` values, `stride` apart, have a single value on one side of a
+/// threshold, and where it is.
+struct Singles {
+  int above = 0, below = 0;
+  std::map<std::size_t, int> places;
+};
+Singles singles_of(const std::vector<double>& x, std::size_t length, std::size_t stride,
+                   const std::function<bool(double)>& is_above) {
+  Singles singles;
+  for (std::size_t line = 0; line < x.size() / length; ++line) {
+    const std::size_t first = line / stride * stride * length + line % stride;
+    std::vector<std::size_t> above, below;
+    for (std::size_t k = 0; k < length; ++k) (is_above(x[first + k * stride]) ? above : below).push_back(k);
+    singles.above += above.size() == 1;
+    singles.below += below.size() == 1;
+    if (above.size() == 1) ++singles.places[above.front()];
+  }
+  return singles;
+}
+
+/// An `any` that leaves out the last of each row passed three of six verifications: no row had a
+/// single value that decides.
+TEST(GenerateInputs, SomeRowsHaveASingleValueBeyondWhatTheGraphComparesThemWith) {
+  const TaskSpec spec = task_of(R"toml(
+name = "any"
+tensor = [{ name = "x", shape = [256, 100] }, { name = "z", shape = [256, 100] },
+          { name = "i", shape = [256, 100], dtype = "int32" }]
+graph = """
+a = abs(z)
+s = scale(a, by = 2)
+m = gt(x, value = 3)
+n = gt(s, value = 7)
+k = eq(i, value = 77)
+y = any(m, axis = -1)
+w = any(n, axis = -1)
+v = any(k, axis = -1)
+"""
+output = [{ name = "y" }, { name = "w" }, { name = "v" }]
+)toml");
+  for (const Distribution distribution :
+       {Distribution::kOneHot, Distribution::kCancellation, Distribution::kDenormal}) {
+    const auto inputs = generate_inputs(bind_first(spec), distribution, Seed::from_number(1));
+    const Singles plain = singles_of(inputs[0].decode(), 100, 1, [](double x) { return x > 3; });
+    EXPECT_GT(plain.above, 10) << name(distribution);
+    EXPECT_GT(plain.below, 5) << name(distribution);
+    EXPECT_GE(plain.places.at(99), 3) << name(distribution);
+    const Singles made =
+        singles_of(inputs[1].decode(), 100, 1, [](double x) { return 2 * std::fabs(x) > 7; });
+    EXPECT_GT(made.above, 10) << name(distribution);
+    EXPECT_GT(made.below, 5) << name(distribution);
+    const Singles whole = singles_of(inputs[2].decode(), 100, 1, [](double x) { return x == 77; });
+    EXPECT_GT(whole.above, 5) << name(distribution);
+  }
+}
+
+TEST(GenerateInputs, ASingleValueIsOneOfThoseThatTheGraphTakesTogether) {
+  const TaskSpec spec = task_of(R"toml(
+name = "columns"
+tensor = [{ name = "x", shape = [60, 100] }, { name = "z", shape = [8, 4, 25] }]
+graph = """
+m = lt(x, value = 2.5)
+y = all(m, axis = 0)
+s = square(z)
+w = reduce_max(s, axes = [1, 2])
+"""
+output = [{ name = "y" }, { name = "w" }]
+)toml");
+  int columns = 0, last = 0, planes = 0;
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+    const auto inputs = generate_inputs(bind_first(spec), Distribution::kOneHot, Seed::from_number(seed));
+    const Singles across = singles_of(inputs[0].decode(), 60, 100, [](double x) { return x >= 2.5; });
+    columns += across.above > 5;
+    last += across.places.contains(59);
+    const Singles whole = singles_of(inputs[1].decode(), 100, 1, [](double x) { return x != 0; });
+    planes += whole.above > 4;
+  }
+  EXPECT_GT(columns, 5);
+  EXPECT_GT(last, 4);
+  EXPECT_GT(planes, 4);
+}
+
+TEST(GenerateInputs, ASingleValueIsAtAnEndMoreOftenThanChanceHasIt) {
+  const TaskSpec spec = task_of(R"toml(
+name = "rows"
+tensor = [{ name = "x", shape = [1024, 1000] }]
+graph = "y = relu(x)"
+)toml");
+  const auto inputs = generate_inputs(bind_first(spec), Distribution::kOneHot, Seed::from_number(1));
+  const Singles singles = singles_of(inputs[0].decode(), 1000, 1, [](double x) { return x != 0; });
+  EXPECT_EQ(singles.above, 1024);
+  EXPECT_GT(singles.places.at(0), 64);
+  EXPECT_GT(singles.places.at(999), 128);
+  int before = 0, behind = 0;
+  for (const auto& [place, count] : singles.places) {
+    if (place == 0 || place == 999) continue;
+    behind += place % 32 == 0 ? count : 0;
+    before += place % 32 == 31 ? count : 0;
+  }
+  EXPECT_GT(before, 48);
+  EXPECT_GT(behind, 48);
+  EXPECT_GT(singles.places.size(), 250U) << "and anywhere";
+}
+
+/// The upper half of a product is as good in fp32 for most numbers, and in fp64 for nearly all.
+TEST(GenerateInputs, LargeWholeNumbersHaveProductsThatFloatsRoundUp) {
+  const auto rounded_up = [](std::uint32_t factor, auto product) {
+    const TaskSpec spec = task_of(
+        "name = \"high\"\ntensor = [{ name = \"x\", shape = [64, 64], dtype = \"int32\" }]\n"
+        "graph = \"y = mul_high(x, value = " +
+        std::to_string(static_cast<std::int32_t>(factor)) + ")\"\n");
+    const auto inputs =
+        generate_inputs(bind_first(spec), Distribution::kLarge, Seed::from_number(1), {.integer_bits = 31});
+    return std::ranges::count_if(inputs[0].decode(), [&](double value) {
+      const auto x = static_cast<std::uint32_t>(static_cast<std::int32_t>(value));
+      const std::uint64_t exact = std::uint64_t{x} * factor >> 32;
+      return std::floor(product(x, factor) * 0x1p-32) != static_cast<double>(exact);
+    });
+  };
+  const auto in_fp32 = [](std::uint32_t x, std::uint32_t factor) {
+    return static_cast<double>(static_cast<float>(x) * static_cast<float>(factor));
+  };
+  const auto in_fp64 = [](std::uint32_t x, std::uint32_t factor) {
+    return static_cast<double>(x) * static_cast<double>(factor);
+  };
+  EXPECT_GT(rounded_up(1000, in_fp32), 40);
+  EXPECT_GT(rounded_up(2654435769U, in_fp64), 40);
+}
+
 TEST(GenerateInputs, IntegersOfAModuleHoldHalves) {
   TaskSpec spec = task_of(
       "name = \"t\"\ndims = [\"n\"]\ntensor = [{ name = \"x\", shape = [\"n\"] }]\ngraph = \"y = relu(x)\"\n"

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <functional>
 #include <iterator>
 #include <map>
@@ -69,6 +70,7 @@ TEST(ShapeCoverage, AVerificationMeetsWhatKernelsTreatApartInEachDim) {
       {"second half of 64", [](std::int64_t n) { return n > 64 && n % 64 >= 32; }},
       {"odd", [](std::int64_t n) { return n > 64 && n % 2 == 1; }},
       {"longer than half", [](std::int64_t n) { return n > 2048; }},
+      {"in the last sixth", [](std::int64_t n) { return 6 * n > 5 * 4096; }},
   };
   const TaskSpec spec = task_of(kRows);
   constexpr int kRuns = 100;
@@ -85,6 +87,31 @@ TEST(ShapeCoverage, AVerificationMeetsWhatKernelsTreatApartInEachDim) {
   }
   for (const auto& [name, count] : runs) EXPECT_GE(count, kRuns * 6 / 10) << name;
   EXPECT_GE(squares, kRuns * 6 / 10);
+}
+
+/// Left to chance, 100 verifications have a number of rows that is a proper multiple of the columns
+/// 27 times, and one that is one more twice.
+TEST(ShapeCoverage, AVerificationMeetsExtentsThatAreTiedToEachOther) {
+  const TaskSpec spec = task_of(kRows);
+  constexpr int kRuns = 100;
+  int of_cols = 0, of_rows = 0, either = 0, one_more = 0;
+  for (std::uint64_t seed = 0; seed < kRuns; ++seed) {
+    const std::vector<Dims> shapes = draw_all(spec, Seed::from_number(seed));
+    const auto any = [&](auto&& holds) {
+      return std::ranges::any_of(shapes,
+                                 [&](const Dims& dims) { return holds(dims.at("rows"), dims.at("cols")); });
+    };
+    const auto is_multiple = [](std::int64_t n, std::int64_t of) { return of > 1 && n > of && n % of == 0; };
+    const bool rows = any(is_multiple), cols = any([&](auto n, auto m) { return is_multiple(m, n); });
+    of_cols += rows;
+    of_rows += cols;
+    either += rows || cols;
+    one_more += any([](auto n, auto m) { return std::abs(n - m) == 1 && std::min(n, m) > 1; });
+  }
+  EXPECT_GE(of_cols, kRuns * 6 / 10);
+  EXPECT_GE(of_rows, kRuns * 6 / 10);
+  EXPECT_GE(either, kRuns * 8 / 10);
+  EXPECT_GE(one_more, kRuns * 5 / 10);
 }
 
 /// An extent of two came in 10 of 100 verifications, a remainder of four by eight in 9.

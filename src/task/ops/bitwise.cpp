@@ -216,16 +216,23 @@ class Bitwise final : public NamedOp {
     return {{op.attribute, AttrKind::kInteger}};
   }
 
-  /// Factors whose product with a constant is at a multiple of 2^32, and just below one.
+  /// Factors whose product with a constant is at a multiple of 2^32, and just below one: of an odd
+  /// constant by as little as there is, which an fp64 does not hold.
   static void add_carries(std::int64_t value, std::vector<double>& values) {
     constexpr std::uint64_t kMost = 16;
-    const std::uint64_t factor = static_cast<std::uint32_t>(value);
+    const auto factor = static_cast<std::uint32_t>(value);
+    const auto add = [&](std::uint64_t x) {
+      values.push_back(static_cast<double>(static_cast<std::int32_t>(static_cast<std::uint32_t>(x))));
+    };
     for (std::uint64_t i = 1; i <= kMost && factor > 1; ++i) {
       const std::uint64_t high = std::max<std::uint64_t>(1, (factor - 1) * i / kMost);
       const std::uint64_t at = ((high << 32) + factor - 1) / factor;
-      for (const std::uint64_t x : {at, at - 1})
-        values.push_back(static_cast<double>(static_cast<std::int32_t>(static_cast<std::uint32_t>(x))));
+      add(at);
+      add(at - 1);
     }
+    std::uint32_t inverse = factor;  // modulo 8, and by each step of twice as many bits
+    for (int bits = 3; bits < 32; bits *= 2) inverse *= 2 - factor * inverse;
+    for (std::uint32_t i = 1; i <= kMost && factor % 2 == 1; ++i) add(0 - i * inverse);
   }
 
   Status check_constant(std::int64_t value, DType dtype) const {
