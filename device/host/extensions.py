@@ -60,7 +60,8 @@ def install(compiled, ask=None):
 
     def load_inline(name, cpp_sources, cuda_sources=None, functions=None, extra_cflags=None, extra_cuda_cflags=None,
                     extra_ldflags=None, extra_include_paths=None, build_directory=None, verbose=False, with_cuda=None,
-                    is_python_module=True, with_pytorch_error_handling=True, keep_intermediates=True):
+                    is_python_module=True, with_pytorch_error_handling=True, keep_intermediates=True, use_pch=False,
+                    no_implicit_headers=False):
         if not is_python_module:
             raise RuntimeError("only Python modules are supported")
         wanted = {"name": str(name), "source": source_of(as_list(cpp_sources), functions),
@@ -77,12 +78,17 @@ def install(compiled, ask=None):
             loader.exec_module(loaded[request])
         return loaded[request]
 
-    def load(*_arguments, **_options):
+    def refuse(*_arguments, **_options):
         raise RuntimeError("only load_inline is supported: a candidate is one text")
 
     module = types.ModuleType("torch.utils.cpp_extension")
     module.load_inline = load_inline
-    module.load = load
-    module.CUDA_HOME = None
+    for name in ("load", "CppExtension", "CUDAExtension", "BuildExtension"):
+        setattr(module, name, refuse)
+    # What modules ask before they call load_inline.
+    module.include_paths = module.library_paths = lambda *_arguments, **_options: []
+    module.is_ninja_available = lambda: True
+    module.verify_ninja_availability = lambda: None
+    module.CUDA_HOME = module.ROCM_HOME = None
     sys.modules["torch.utils.cpp_extension"] = module
     torch.utils.cpp_extension = module

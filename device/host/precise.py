@@ -6,6 +6,7 @@ module would be compared with the module's roundings.
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_map
 
 # What modules compute in, and its rounding. Eight bits are what values are stored in: their rounding is a result.
 FINE = 2.0 ** -24
@@ -32,14 +33,24 @@ def widened(value):
     return torch.complex128 if value.is_complex else torch.float64
 
 
+def as_double(value):
+    return value.to(widened(value.dtype)) if isinstance(value, torch.Tensor) else value
+
+
+def writes(function):
+    return any(argument.alias_info and argument.alias_info.is_write for argument in function._schema.arguments)
+
+
 class Wide(TorchDispatchMode):
-    """Every type that is asked for is double. If it `keeps` what 16 bits lose, results are rounded to them, and go on
+    """Every type that is asked for is double, and so are constants, where an operation takes them only so: tensors that
+    are no parameters stay as they were made. If it `keeps` what 16 bits lose, results are rounded to them, and go on
     as doubles: as in a kernel that stores them, and computes in a wider type."""
 
     def __init__(self, keeps=False):
         super().__init__()
         self.keeps = keeps
         self.rounding = 0.0  # of the coarsest type that was asked for
+        self.mixes = False  # whether doubles met constants of other types
 
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
         kwargs = kwargs or {}
@@ -47,20 +58,32 @@ class Wide(TorchDispatchMode):
             raise NotWide()
         asked = [value for value in (*args, *kwargs.values()) if is_rounded(value)]
         if not asked:
-            return function(*args, **kwargs)
+            return self.call(function, args, kwargs)
         coarsest = max(asked, key=ROUNDINGS_OF.get)
         self.rounding = max(self.rounding, ROUNDINGS_OF[coarsest])
         if torch.Tag.nondeterministic_seeded in function.tags:  # doubles would be other numbers
             return function(*args, **kwargs).to(widened(coarsest))
-        result = function(*map(widened, args), **{name: widened(value) for name, value in kwargs.items()})
+        result = self.call(function, tuple(map(widened, args)),
+                           {name: widened(value) for name, value in kwargs.items()})
         loses = self.keeps and ROUNDINGS_OF[coarsest] > FINE and isinstance(result, torch.Tensor)
         return result.to(coarsest).double() if loses else result
+
+
+    def call(self, function, args, kwargs):
+        try:
+            return function(*args, **kwargs)
+        except RuntimeError:
+            if writes(function):
+                raise
+            result = function(*tree_map(as_double, args), **tree_map(as_double, kwargs))
+            self.mixes = True
+            return result
 
 
 class Values:
     """What a module gives in double precision: as it is `written`, and `wide`, without the roundings that it asks for,
     of which the coarsest is `rounding`. They are the same list where it asks for none, and where only one of them can
-    be computed. `call` takes what `copies` makes."""
+    be computed: only `wide` if the module `mixes` types. `call` takes what `copies` makes."""
 
     def __init__(self, call, copies):
         mode = Wide()
@@ -70,7 +93,7 @@ class Values:
                 self.wide = call(copies())
         except Exception:
             mode.rounding = max(mode.rounding, FINE)
-        self.rounding = mode.rounding
+        self.rounding, self.mixes = mode.rounding, mode.mixes
         if not self.rounding:
             self.written = self.wide
             return
@@ -79,7 +102,7 @@ class Values:
         except Exception:
             if self.wide is None:
                 raise
-            self.written = self.wide
+            self.written, self.mixes = self.wide, True
         if not are_alike(self.wide, self.written):
             self.wide = self.written
         if self.rounding > FINE and not self.are_one():

@@ -10,6 +10,7 @@ import torch
 DRAWS = 3
 FEW = 16  # of fewer elements little can be said
 MOST_ZEROS = 0.01
+SURE_DRAWS = 7  # for each whole number from zero on: if none of them was zero, none may be, as of divisors
 MOST_LOOKED_AT = 1 << 20  # elements of a tensor
 
 
@@ -41,7 +42,8 @@ def input_of(values, name, names):
     low = min(float(value.min()) for value in values)
     high = max(float(value.max()) for value in values)
     if not first.dtype.is_floating_point:
-        if low >= 0:
+        seen = sum(value.numel() for value in values)
+        if low >= 0 and not (low > 0 and seen > SURE_DRAWS * (high + 1)):
             drawn.update(kind="index", limit=int(high) + 1)
         else:
             drawn.update(kind="range", low=low, high=high)

@@ -7,6 +7,7 @@ broker, in memory that this process cannot reach.
 import ctypes
 import gc
 import json
+import math
 import mmap
 import numbers
 import os
@@ -24,7 +25,10 @@ import conditioning
 import extensions
 import gpu
 import own_error
+import parameters
+import plain_values
 import precise
+import programs
 import signature
 import triton_support
 
@@ -67,9 +71,10 @@ def write_text(program, text):
 
 
 def describe_exception(error, file_name):
-    """The last lines, without the frames of this file. What is wrong stands at an end of what the error says, between
+    """The last lines, without the frames of this folder. What is wrong stands at an end of what the error says, between
     which it may show a tensor or a program."""
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename != __file__]
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__)
+              if os.path.dirname(frame.filename) != os.path.dirname(__file__)]
     said = "".join(traceback.format_exception_only(type(error), error))
     if len(said) > 2 * MOST_SAID:
         said = said[:MOST_SAID] + " ...\n" + said[-MOST_SAID:]
@@ -77,7 +82,8 @@ def describe_exception(error, file_name):
 
 
 def is_out_of_memory(error):
-    return isinstance(error, RuntimeError) and "out of memory" in str(error)
+    """Of a GPU, which others may have taken."""
+    return torch.cuda.is_initialized() and isinstance(error, RuntimeError) and "out of memory" in str(error)
 
 
 def failed(error, code, hint=""):
@@ -86,7 +92,7 @@ def failed(error, code, hint=""):
 
 
 def how_it_is_made(init):
-    return "The entry is made with the reference's arguments: (%s)" % ", ".join(map(repr, init))
+    return "The entry is made with the reference's arguments: (%s)" % plain_values.written(init)
 
 
 def how_it_gets(state):
@@ -98,10 +104,10 @@ def how_it_gets(state):
 
 def tensor_over(memory, spec):
     """A tensor over shared memory that cannot be written to."""
-    dtype = DTYPES[spec["dtype"]]
-    count = 1
-    for extent in spec["shape"]:
-        count *= extent
+    dtype = DTYPES.get(spec["dtype"]) or getattr(torch, spec["dtype"])
+    count = math.prod(spec["shape"])
+    if count == 0:
+        return torch.empty(spec["shape"], dtype=dtype)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         flat = torch.frombuffer(memory, dtype=dtype, count=count, offset=spec["offset"])
@@ -130,8 +136,19 @@ class Memory:
         return table, len(results)
 
 
+def python_of(text):
+    """A text with blank lines for its front matter: what follows may begin as a file does, with a mark of its encoding,
+    a docstring and imports from __future__."""
+    begin = len(text) - len(text.lstrip())
+    end = text.find('"""', begin + 3) + 3
+    if text.startswith('"""lathe', begin) and end > 3:
+        text = "\n" * text.count("\n", 0, end) + text[end:]
+    return text.replace("\ufeff", "", 1) if text.lstrip().startswith("\ufeff") else text
+
+
 def load_module(text, dims):
     """The module of a text. A dim of the task replaces the number of its name; a function of that name is no dim."""
+    text = python_of(text)
     module = types.ModuleType("candidate")
     module.__file__ = "candidate.py"
     sys.modules["candidate"] = module
@@ -155,7 +172,7 @@ def make_model(module, entry, init):
     entry = find_entry(module, entry)
     if not isinstance(entry, type):
         return entry
-    model = entry(*init)
+    model = plain_values.make(entry, init)
     return model.eval() if isinstance(model, torch.nn.Module) else model
 
 
@@ -169,9 +186,11 @@ def take_state(model, section, memory):
     model.load_state_dict(given, strict=True)
 
 
-def dummy(spec, device):
-    """What a call may get, as far as shapes and types go."""
+def dummy(spec, samples, device):
+    """What a call may get: the gym's sample of what may not be any number, such as an index or an extent."""
     dtype = DTYPES[spec["dtype"]]
+    if "sample" in spec:
+        return tensor_over(samples, dict(spec, offset=spec["sample"])).clone().to(device)
     if dtype.is_floating_point:
         return torch.rand(spec["shape"], device=device).to(dtype)
     return torch.zeros(spec["shape"], dtype=dtype, device=device)
@@ -242,7 +261,8 @@ def given_path(program, number):
 
 
 def install(program, ask=None):
-    """What a candidate finds instead of the compilers that it may not start. `ask` compiles what was not known before."""
+    """What a candidate finds instead of the programs that it may not start. `ask` compiles what was not known before."""
+    programs.install()
     extensions.install(program.extensions, ask)
     if program.readable is not None:
         triton_support.install(program.extensions, ask)
@@ -265,20 +285,27 @@ class Requests:
         return path
 
 
-def states_of(program):
-    return [mmap.mmap(file, 0, mmap.MAP_SHARED, mmap.PROT_READ) if section["state"] else None
-            for file, section in zip(program.states, program.sections)]
+def read_only(file):
+    """A file's memory; None where there is nothing in it."""
+    return mmap.mmap(file, 0, mmap.MAP_SHARED, mmap.PROT_READ) if os.fstat(file).st_size else None
+
+
+def memories_of(program):
+    """Of each section its parameters, and the samples of its inputs."""
+    samples = read_only(program.samples)
+    return [(read_only(file), samples) for file in program.states]
 
 
 class Section:
     """The candidate at one shape, warmed up."""
 
-    def __init__(self, load, section, state, windows, place):
+    def __init__(self, load, section, memories, windows, place):
+        state, samples = memories
         self.model = start(load, section, state, windows)
         self.inputs, self.outputs, self.place = section["inputs"], section["outputs"], place
         self.views = [place.view(DTYPES[spec["dtype"]], spec) for spec in self.inputs]
         for _ in range(load["warm_up_calls"]):
-            self.publish(self.call([dummy(spec, place.device) for spec in self.inputs]))
+            self.publish(self.call([dummy(spec, samples, place.device) for spec in self.inputs]))
 
     def call(self, tensors):
         return checked(self.model(*(as_argument(tensor, spec) for tensor, spec in zip(tensors, self.inputs))),
@@ -298,13 +325,13 @@ def run_calls(program, control, current, calls):
             window.madvise(22)  # MADV_POPULATE_READ
         except (OSError, ValueError):
             pass
-    states = states_of(program)
+    memories = memories_of(program)
     windows = confine(program, control)
     install(program)
     place = windows or Memory(window)
     results = None
     with torch.no_grad():
-        section = Section(load, program.sections[current], states[current], windows, place)
+        section = Section(load, program.sections[current], memories[current], windows, place)
         library.lathe_host_ready(control, ctypes.c_void_p(place.address))
         for call in range(1, calls + 1):
             library.lathe_host_await(control, ctypes.c_uint32(call))
@@ -312,7 +339,7 @@ def run_calls(program, control, current, calls):
             if (wanted := library.lathe_host_section(control)) != current:
                 section, current = None, wanted
                 free_memory(windows)
-                section = Section(load, program.sections[current], states[current], windows, place)
+                section = Section(load, program.sections[current], memories[current], windows, place)
                 library.lathe_host_publish(control, ctypes.c_uint32(call), None, ctypes.c_uint32(0))
                 continue
             results = section.call(section.views)
@@ -336,12 +363,13 @@ def start(load, section, state, windows):
         raise Ended(EXTENSION, wanted.request)
     except BaseException as error:
         raise failed(error, IMPORT)
+    init = plain_values.decode(section["init"])
     try:
-        model = make_model(module, load["entry"], section["init"])
+        model = make_model(module, load["entry"], init)
     except extensions.Wanted as wanted:
         raise Ended(EXTENSION, wanted.request)
     except BaseException as error:
-        raise failed(error, ENTRY, how_it_is_made(section["init"]) if isinstance(error, TypeError) else "")
+        raise failed(error, ENTRY, how_it_is_made(init) if isinstance(error, TypeError) else "")
     try:
         take_state(model, section, state)
         if windows and isinstance(model, torch.nn.Module):
@@ -353,25 +381,28 @@ def start(load, section, state, windows):
 
 def build(program, control):
     """Imports the module and makes its entry at each shape. On a GPU it is also called, and what Triton compiles then
-    is packed."""
-    states = states_of(program)
+    is packed; elsewhere where it seems to ask for an extension in its first call."""
+    memories = memories_of(program)
     windows = confine(program, control)
-    install(program, Requests(program, control))
-    for section, state in zip(program.sections, states):
+    requests = Requests(program, control)
+    install(program, requests)
+    for section, (state, samples) in zip(program.sections, memories):
         model = start(program.load, section, state, windows)
-        if windows:
-            call_once(model, section, windows)
+        if windows or ("load_inline" in program.load["text"] and not requests.asked):
+            call_once(model, section, samples, windows)
             model = None
             free_memory(windows)
     raise Ended(BUILT, triton_support.pack(program.scratch) if windows else None)
 
 
-def call_once(model, section, windows):
+def call_once(model, section, samples, windows):
     try:
         with torch.no_grad():
-            model(*(as_argument(dummy(spec, windows.device), spec) for spec in section["inputs"]))
-        torch.cuda.synchronize()
-    except Exception as error:
+            device = windows.device if windows else "cpu"
+            model(*(as_argument(dummy(spec, samples, device), spec) for spec in section["inputs"]))
+        if windows:
+            torch.cuda.synchronize()
+    except BaseException as error:
         if is_out_of_memory(error):
             raise failed(error, MEMORY)
         # Else its first block says what is wrong.
@@ -379,9 +410,10 @@ def call_once(model, section, windows):
 
 def find_requests(program, control):
     """Has compiled what the module asks for when it is imported: that needs no context, which others may need."""
+    memories = memories_of(program)
     confine(program, control, uses_gpu=False)
     install(program, Requests(program, control))
-    start(program.load, program.sections[0], states_of(program)[0], None)
+    start(program.load, program.sections[0], memories[0][0], None)
     raise Ended(BUILT)
 
 
@@ -389,12 +421,16 @@ def make_reference(load):
     """The task's own module, in its own precision, what it is made of, and the text as a Python module."""
     module = load_module(load["text"], load["dims"])
     makes = getattr(module, "get_init_inputs", None)
-    init = list(makes()) if makes else []
-    json.dumps(init)  # they must cross to another process as plain values
+    given = makes() if makes else []
+    try:
+        init = plain_values.encode(given if isinstance(given, dict) else list(given))
+    except plain_values.Refused as refused:
+        raise Ended(EXCEPTION, str(refused))
     torch.manual_seed(load["seed"])
-    model = find_entry(module, load["entry"])(*init)
+    model = plain_values.make(find_entry(module, load["entry"]), plain_values.decode(init))
     if not isinstance(model, torch.nn.Module):
         raise Ended(EXCEPTION, f"'{load['entry']}' is no torch.nn.Module")
+    parameters.vary(model, load["seed"])
     return model.eval(), init, module
 
 
@@ -404,7 +440,7 @@ def describe(program, control, uses_gpu):
     state, offset = [], 0
     for name, tensor in model.state_dict().items():
         size = tensor.numel() * tensor.element_size()
-        state.append({"name": name, "dtype": NAMES[tensor.dtype], "shape": list(tensor.shape), "offset": offset})
+        state.append({"name": name, "dtype": str(tensor.dtype)[len("torch."):], "shape": list(tensor.shape), "offset": offset})
         offset += (size + 63) // 64 * 64
     outputs = program.outputs
     if outputs is not None and len(outputs) >= offset:
@@ -424,7 +460,10 @@ def find_signature(program, control, uses_gpu):
     draws = []
     for number in range(signature.DRAWS):
         torch.manual_seed(load["seed"] + number)
-        draws.append(list(module.get_inputs()))
+        draws.append(module.get_inputs())
+        if not isinstance(draws[-1], (list, tuple)):
+            raise Ended(EXCEPTION, "get_inputs() gives a %s, not a list of forward()'s arguments" %
+                        type(draws[-1]).__name__)
     try:
         inputs = signature.inputs_of(draws, NAMES)
         with torch.no_grad():
@@ -502,7 +541,7 @@ def answer(program, window, device, usual, double):
     between = [values.between(number, value) for number, value in enumerate(own)]
     movable = [conditioning.is_movable(tensor) and not spec["scalar"] for tensor, spec in zip(inputs, load["inputs"])]
     seed = load["seed"] ^ zlib.crc32(window)
-    call_exact = call_precise if values.are_one() else call_wide
+    call_exact = call_precise if values.are_one() and not values.mixes else call_wide
     changes = conditioning.changes_by_rounding(call_exact, inputs, movable,
                                                [value.double().clone() for value in values.wide], seed)
     off = [own_error.off_by(rounded, value) for rounded, (value, _) in zip(own, between)]

@@ -3,8 +3,8 @@
 Started in the jail by lathe-host-runner with the library, a folder that it may write to, "cpu" or "gpu" and what the
 jail lets it read. It runs no candidate code itself. Frames come on descriptor 3, with their files:
 
-    load       the program as JSON, control page, window of inputs, desk, outputs, the parameters of each section,
-               where there is a GPU both of its windows, extensions...
+    load       the program as JSON, control page, window of inputs, desk, outputs, samples of inputs, the parameters
+               of each section, where there is a GPU both of its windows, extensions...
     unload     forget it
     given      while a child builds: the extension that it has asked for
     stop       the child is to end
@@ -67,8 +67,8 @@ class Program:
         for private in (self.desk, self.outputs):
             if private is not None and not self.load["trusted"]:
                 library.lathe_host_keep(ctypes.c_void_p(address_of(private)), ctypes.c_uint64(len(private)))
-        behind = 5 + len(self.sections)
-        self.states = files[5:behind]
+        behind = 6 + len(self.sections)
+        self.samples, self.states = files[5], files[6:behind]
         self.windows = ()  # descriptors of device memory
         if "windows" in self.load:
             self.windows, behind = files[behind:behind + 2], behind + 2

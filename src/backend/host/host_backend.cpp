@@ -1,6 +1,7 @@
 #include "backend/host/host_backend.h"
 
 #include <fmt/format.h>
+#include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -85,8 +86,19 @@ BuildResult refusal(std::string reason, std::string log) {
   return result;
 }
 
+/// How a process ended that said nothing.
+std::string end_of(const ChildReply& reply) {
+  if (WIFSIGNALED(reply.wait_status))
+    return fmt::format("was killed by signal {}", WTERMSIG(reply.wait_status));
+  const int code = WEXITSTATUS(reply.wait_status);
+  if (code == kExitFault + SIGSEGV || code == kExitFault + SIGBUS)
+    return "accessed memory that it must not, or nested too deeply";
+  if (code > kExitFault) return fmt::format("ended by signal {}", code - kExitFault);
+  return fmt::format("ended with code {}", code);
+}
+
 /// What a build's child ended with, where that is the candidate's fault.
-BuildResult refusal_of(const ChildReply& reply, const std::string& said) {
+BuildResult refusal_of(const ChildReply& reply, const std::string& said, bool on_gpu) {
   if (WIFSIGNALED(reply.wait_status) && WTERMSIG(reply.wait_status) == SIGSYS) {
     BuildResult result =
         refusal("forbidden_syscall", "the module made a forbidden system call at its import");
@@ -98,8 +110,8 @@ BuildResult refusal_of(const ChildReply& reply, const std::string& said) {
   if (reply.exited_with(kExitImport)) return refusal("import_error", said);
   if (reply.exited_with(kExitEntry)) return refusal("entry_error", said);
   if (reply.exited_with(kExitState)) return refusal("state_mismatch", said);
-  if (reply.exited_with(kExitMemory)) return refusal("device_memory", said);
-  return refusal("import_exit", "the process ended while the module was imported");
+  if (on_gpu && reply.exited_with(kExitMemory)) return refusal("device_memory", said);
+  return refusal("import_exit", "while the module was imported its process " + end_of(reply));
 }
 
 ZygoteOptions for_whom(ZygoteOptions options, std::string owner, const HostGpu* gpu,
@@ -293,7 +305,8 @@ class HostBackend final : public Backend {
     if (!reply.confined)
       return Error{ErrorCode::kUnavailable, "a build could not be prepared: " + text_of(building.rooms),
                    "run lathe doctor"};
-    if (!reply.exited_with(kExitBuilt)) return refusal_of(reply, text_of(building.rooms));
+    if (!reply.exited_with(kExitBuilt))
+      return refusal_of(reply, text_of(building.rooms), options_.gpu != nullptr);
     if (options_.gpu) building.extensions.compiled = raw_text_of(building.rooms, kMostCompiled);
     BuildResult result{.ok = true};
     result.artifact.bytes = encode(building.extensions);

@@ -395,7 +395,8 @@ BlockOutcome HostProcess::describe_end(const BlockRequest& request, const Calls&
   if (WIFSIGNALED(status))
     return failed(BlockStatus::kCrash, fmt::format("signal_{}", WTERMSIG(status)),
                   fmt::format("killed by signal {}", WTERMSIG(status)));
-  switch (const int code = WEXITSTATUS(status)) {
+  const int code = WEXITSTATUS(status);
+  switch (code) {
     case kExitImport:
       return failed(BlockStatus::kCrash, "import_error", said);
     case kExitEntry:
@@ -405,12 +406,15 @@ BlockOutcome HostProcess::describe_end(const BlockRequest& request, const Calls&
     case kExitException:
       return failed(BlockStatus::kCrash, "exception", said);
     case kExitMemory:
-      return failed(BlockStatus::kInfra, "device_memory", said);
+      if (windows_) return failed(BlockStatus::kInfra, "device_memory", said);
+      break;
     case kExitOutput:
       return failed(BlockStatus::kCrash, "not_dense", said);
     case kExitExtension:
-      return failed(BlockStatus::kTampered, "late_extension",
-                    "it asks for an extension that its build did not have");
+      return failed(
+          BlockStatus::kCrash, "late_extension",
+          "it asks for an extension that its build did not have: call load_inline when the module is "
+          "imported, or when its entry is made");
     case kExitFault + SIGSEGV:
     case kExitFault + SIGBUS:
       // Before it is ready, and on a GPU, its address space has no inputs.
@@ -428,8 +432,9 @@ BlockOutcome HostProcess::describe_end(const BlockRequest& request, const Calls&
     case kExitFault + SIGFPE:
       return failed(BlockStatus::kCrash, "arithmetic", "an integer division by zero or overflow");
     default:
-      return failed(BlockStatus::kTampered, "exit", fmt::format("it ended its process with code {}", code));
+      break;
   }
+  return failed(BlockStatus::kTampered, "exit", fmt::format("it ended its process with code {}", code));
 }
 
 Result<HostProcess*> HostHousehold::choose(std::size_t section, const BlockRequest& request) {

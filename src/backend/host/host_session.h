@@ -38,7 +38,7 @@ Result<Extensions> decode_extensions(std::string_view bytes);
 /// remembers is of no use (docs/host.md).
 ///
 /// Before its first call the process imports the module, makes its entry and warms up on inputs
-/// that it draws itself. From then on it is stopped, and runs for one call at a time: the broker
+/// that are no secret. From then on it is stopped, and runs for one call at a time: the broker
 /// puts the call's inputs into the window, takes the time, has the process continued, and takes the
 /// time again when the process, which has said that it is done, is stopped again with all its
 /// threads. So nothing runs that the clock does not see. Its outputs are read from the stopped

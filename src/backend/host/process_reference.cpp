@@ -296,6 +296,7 @@ Result<std::shared_ptr<const Model>> ReferenceRoom::make_model(const BoundTask& 
   LATHE_TRY(const nlohmann::json description, describe(task, made->state_memory));
   made->init = description.value("init", nlohmann::json::array());
   made->state = description.value("state", nlohmann::json::array());
+  made->samples = sample_inputs(task);
   return std::shared_ptr<const Model>(std::move(made));
 }
 

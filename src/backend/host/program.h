@@ -27,7 +27,11 @@ struct Model {
   nlohmann::json init = nlohmann::json::array();
   nlohmann::json state = nlohmann::json::array();
   UniqueFd state_memory;  ///< read-only; invalid without parameters
+  /// Of each input what a call that warms up may get, from no secret seed; empty where any numbers
+  /// will do.
+  std::vector<std::string> samples;
 };
+std::vector<std::string> sample_inputs(const BoundTask& task);
 
 /// What all programs say of themselves.
 struct ProgramText {
@@ -40,6 +44,8 @@ struct Section {
   const BoundTask* task = nullptr;
   const Model* model = nullptr;  ///< null for a task without a module
 };
+/// The samples of all sections, where the program says that they are.
+std::string samples_of(std::span<const Section> sections);
 /// A program as device/host/zygote.py takes it; callers add what is their own.
 nlohmann::json describe_program(const ProgramText& program, std::span<const Section> sections);
 

@@ -115,8 +115,9 @@ Status Zygote::load(const std::string& document, const Rooms& rooms, std::span<c
   LATHE_TRY(const UniqueFd payload, make_sealed_memfd("program", document));
   LATHE_TRY(const UniqueFd nothing, make_sealed_memfd("nothing", ""));
   LATHE_TRY(const UniqueFd window, reopen_read_only(rooms.window_fd));
-  std::vector<int> fds = {payload.get(), rooms.control_fd.get(), window.get(), rooms.desk_fd.get(),
-                          rooms.outputs_fd.get()};
+  LATHE_TRY(const UniqueFd samples, make_sealed_memfd("samples", samples_of(sections)));
+  std::vector<int> fds = {payload.get(),       rooms.control_fd.get(), window.get(),
+                          rooms.desk_fd.get(), rooms.outputs_fd.get(), samples.get()};
   for (const Section& section : sections) {
     const bool has_state = section.model && section.model->state_memory.valid();
     fds.push_back(has_state ? section.model->state_memory.get() : nothing.get());
@@ -225,7 +226,7 @@ std::string raw_text_of(const Zygote::Rooms& rooms, std::size_t most) {
 std::string text_of(const Zygote::Rooms& rooms) {
   std::string text = raw_text_of(rooms, kMostText);
   for (char& c : text)
-    if ((c < ' ' || c > '~') && c != '\n') c = '?';
+    if ((c < ' ' || c > '~') && c != '\n') c = c == '\t' ? ' ' : '?';
   while (!text.empty() && text.back() == '\n') text.pop_back();
   return text;
 }

@@ -179,6 +179,8 @@ TEST_F(HostBackendTest, WhatGoesWrongHasAReason) {
     const char* reason;
   } cases[] = {{"        raise ValueError('no')\n", "exception"},
                {"        import os; os._exit(0)\n", "exit"},
+               {"        import os; os._exit(19)\n", "exit"},  // a full GPU's, which there is not
+               {"        raise RuntimeError('CUDA out of memory')\n", "exception"},
                {"        import os; os.fork(); return x\n", "forbidden_syscall"},
                {"        return x.sum()\n", "not_dense"},
                {"        return x.to_sparse()\n", "not_dense"},
@@ -286,6 +288,197 @@ TEST_F(HostBackendTest, ATaskWithoutTensorsHasThoseOfItsModule) {
   EXPECT_THAT(refused_input("(lambda a: a + a.T)(torch.randn(9, 9))"), HasSubstr("symmetric"));
   EXPECT_THAT(refused_input("'text'"), HasSubstr("is a str"));
   EXPECT_THAT(refused_input("no_such_name"), HasSubstr("no_such_name"));
+}
+
+TEST_F(HostBackendTest, AWholeNumberThatIsNeverZeroIsNotDrawnAsOne) {
+  const auto whole = complete_task(
+      backend(), task_of("import torch\nclass Model(torch.nn.Module):\n"
+                         "    def forward(self, x, d, i):\n        return x // d, i + 1\n"
+                         "def get_inputs():\n"
+                         "    return [torch.randint(-9, 9, (99,)), torch.randint(1, 7, (99,)),\n"
+                         "            torch.randint(0, 10**6, (99,))]\n"));
+  ASSERT_TRUE(whole.ok()) << whole.error().to_string();
+  EXPECT_TRUE(whole->tensors[1].generator.bounded);
+  EXPECT_EQ(whole->tensors[1].generator.low, 1);
+  EXPECT_EQ(whole->tensors[1].generator.high, 6);
+  EXPECT_EQ(whole->tensors[2].role, Role::kIndex) << "of a large table it may be by chance";
+}
+
+constexpr const char* kHead = "\"\"\"lathe\n[host]\nlanguage = \"python\"\nentry = \"ModelNew\"\n\"\"\"\n";
+
+/// Candidates of a task that is its module.
+class OwnTaskTest : public HostBackendTest {
+ protected:
+  /// The verdict's reason, and what is said of it; "pass" where all outputs are right.
+  static std::string judge(const TaskSpec& whole, const std::string& text) {
+    const BoundTask task = *lathe::bind(whole, {});
+    const auto reference = backend().make_reference(whole);
+    if (!reference.ok()) return reference.error().to_string();
+    Workload made;
+    made.task = task;
+    for (std::uint64_t i = 0; i < 2; ++i) {
+      auto sample = draw_sample(**reference, task, Distribution::kNormal, Seed::from_number(i), {});
+      if (!sample.ok()) return sample.error().to_string();
+      made.trials.push_back({Distribution::kNormal, (*sample)->inputs, (*sample)->expected});
+    }
+    const auto workload = backend().prepare(std::move(made));
+    if (!workload.ok()) return workload.error().to_string();
+    const auto candidate = parse_candidate(text, "candidate");
+    const auto built = backend().build(*candidate, task);
+    if (!built.ok()) return built.error().to_string();
+    if (!built->ok) return built->reason + " " + built->facts.log;
+    const auto session = backend().open(*candidate, built->artifact, *workload);
+    if (!session.ok()) return session.error().to_string();
+    BlockRequest request;
+    request.trials = {0, 1};
+    const BlockOutcome outcome = (*session)->run(request);
+    if (outcome.status != BlockStatus::kOk) return outcome.reason + " " + outcome.detail;
+    for (const auto& trial : outcome.outputs)
+      for (const Comparison& one : trial)
+        if (!one.pass) return "wrong";
+    return "pass";
+  }
+  static Result<TaskSpec> doubling() {
+    return complete_task(backend(), task_of("import torch\nclass Model(torch.nn.Module):\n"
+                                            "    def forward(self, x):\n        return x + x\n"
+                                            "def get_inputs():\n    return [torch.randn(8, 4)]\n"));
+  }
+  /// Of the module itself.
+  static std::string judge_module(const std::string& module) {
+    const auto whole = complete_task(backend(), task_of(module));
+    if (!whole.ok()) return whole.error().to_string();
+    return judge(*whole, naive_candidate(*whole)->text);
+  }
+};
+
+TEST_F(OwnTaskTest, ACallThatWarmsUpGetsWhatTheTaskDraws) {
+  EXPECT_EQ(judge_module("import torch\nclass Model(torch.nn.Module):\n"
+                         "    def forward(self, x, d, heads, scale):\n"
+                         "        assert int(d.min()) > 0 and float(x.min()) > 1 and scale == 0.5\n"
+                         "        return x.view(heads, x.shape[0] // heads) * scale, 9 // d\n"
+                         "def get_inputs():\n"
+                         "    return [torch.rand(12) + 2, torch.randint(1, 4, (99,)), 4, 0.5]\n"),
+            "pass");
+}
+
+TEST_F(OwnTaskTest, AConstructorGetsTheVeryValuesThatTheTasksModuleGives) {
+  const std::string model =
+      "import torch\nclass Model(torch.nn.Module):\n"
+      "    def __init__(self, kernel, table, bound, kind, seed, names=None):\n"
+      "        super().__init__()\n"
+      "        assert kernel == (3, 4) and table == {1: 'a', 'b': [None, True]}\n"
+      "        assert bound == float('inf') and kind is torch.float64 and seed == 2**64 + 1\n"
+      "    def forward(self, x):\n        return x + x\n"
+      "def get_inputs():\n    return [torch.randn(3, 4)]\n"
+      "VALUES = [(3, 4), {1: 'a', 'b': [None, True]}, float('inf'), torch.float64, 2**64 + 1]\n";
+  EXPECT_EQ(judge_module(model + "def get_init_inputs():\n    return VALUES\n"), "pass");
+  EXPECT_EQ(
+      judge_module(model + "def get_init_inputs():\n"
+                           "    return dict(zip(['kernel', 'table', 'bound', 'kind', 'seed'], VALUES))\n"),
+      "pass")
+      << "by their names";
+  EXPECT_THAT(judge_module(model + "def get_init_inputs():\n    return [torch.ones(2)]\n"),
+              HasSubstr("get_init_inputs() gives a Tensor"));
+}
+
+TEST_F(OwnTaskTest, ParametersAndBuffersMayBeOfAnyTypeAndEmpty) {
+  EXPECT_EQ(
+      judge_module("import torch\nclass Model(torch.nn.Module):\n"
+                   "    def __init__(self):\n"
+                   "        super().__init__()\n"
+                   "        self.register_buffer('turns', torch.polar(torch.ones(4), torch.rand(4)))\n"
+                   "        self.register_buffer('counts', torch.randint(0, 9, (4,), dtype=torch.int16))\n"
+                   "        self.register_buffer('nothing', torch.empty(0, 3))\n"
+                   "    def forward(self, x):\n"
+                   "        return (x * self.turns).real + self.counts + self.nothing.sum()\n"
+                   "def get_inputs():\n    return [torch.randn(3, 4)]\n"),
+      "pass");
+}
+
+TEST_F(OwnTaskTest, NoParameterMayBeLeftOut) {
+  const auto whole =
+      complete_task(backend(), task_of("import torch\nclass Model(torch.nn.Module):\n"
+                                       "    def __init__(self):\n"
+                                       "        super().__init__()\n"
+                                       "        self.norm = torch.nn.BatchNorm1d(4)\n"
+                                       "        self.gate = torch.nn.Parameter(torch.zeros(4))\n"
+                                       "    def forward(self, x):\n        return self.norm(x) + self.gate\n"
+                                       "def get_inputs():\n    return [torch.randn(8, 4)]\n"));
+  ASSERT_TRUE(whole.ok()) << whole.error().to_string();
+  const auto judge_formula = [&](const std::string& formula) {
+    return judge(*whole, std::string(kHead) +
+                             "import torch\nclass ModelNew(torch.nn.Module):\n"
+                             "    def __init__(self):\n"
+                             "        super().__init__()\n"
+                             "        self.norm = torch.nn.BatchNorm1d(4)\n"
+                             "        self.gate = torch.nn.Parameter(torch.zeros(4))\n"
+                             "    def forward(self, x):\n        n = self.norm\n        return " +
+                             formula + "\n");
+  };
+  EXPECT_EQ(
+      judge_formula("(x - n.running_mean) * (n.running_var + 1e-5) ** -0.5 * n.weight + n.bias + self.gate"),
+      "pass");
+  EXPECT_EQ(judge_formula("(x - n.running_mean) * (n.running_var + 1e-5) ** -0.5 * n.weight + n.bias"),
+            "wrong");
+  EXPECT_EQ(judge_formula("(x - n.running_mean) * (n.running_var + 1e-5) ** -0.5 + self.gate"), "wrong");
+  EXPECT_EQ(judge_formula("x * (1 + 1e-5) ** -0.5 * n.weight + n.bias + self.gate"), "wrong");
+}
+
+TEST_F(OwnTaskTest, ConstantsNeedBeNoParameters) {
+  EXPECT_EQ(judge_module("import torch\nTURN = torch.linspace(-1, 1, 16).view(4, 4)\n"
+                         "class Model(torch.nn.Module):\n"
+                         "    def __init__(self):\n"
+                         "        super().__init__()\n"
+                         "        self.sums, self.parts = torch.ones(4, 4).tril(), [torch.eye(4)]\n"
+                         "    def forward(self, x):\n"
+                         "        y = torch.nn.functional.linear(x, TURN) @ self.sums @ self.parts[0]\n"
+                         "        return torch.softmax(y, -1)\n"
+                         "def get_inputs():\n    return [torch.randn(8, 4)]\n"),
+            "pass");
+}
+
+TEST_F(OwnTaskTest, AnExtensionMayBeAskedForInTheFirstCall) {
+  const auto whole = doubling();
+  ASSERT_TRUE(whole.ok()) << whole.error().to_string();
+  const std::string head =
+      std::string(kHead) +
+      "import torch\n"
+      "from torch.utils.cpp_extension import load_inline, CUDAExtension\n"
+      "def twice(name):\n"
+      "    source = 'torch::Tensor %s(torch::Tensor x) { return x + x; }' % name\n"
+      "    return getattr(load_inline(name, source, functions=[name], no_implicit_headers=False), name)\n";
+  EXPECT_EQ(judge(*whole, head + "def ModelNew(x):\n    return twice('later')(x)\n"), "pass");
+  EXPECT_THAT(judge(*whole, head + "twice('first')\ndef ModelNew(x):\n    return twice('late')(x)\n"),
+              AllOf(HasSubstr("late_extension"), HasSubstr("when the module is imported")));
+}
+
+TEST_F(OwnTaskTest, WhatAsksForOtherProgramsGoesOnWithout) {
+  const auto whole = doubling();
+  ASSERT_TRUE(whole.ok()) << whole.error().to_string();
+  EXPECT_EQ(judge(*whole, std::string(kHead) +
+                              "import ctypes, ctypes.util, os, platform, subprocess\n"
+                              "assert ctypes.CDLL(ctypes.util.find_library('m')).abs(-3) == 3\n"
+                              "platform.processor()\n"
+                              "for start in (lambda: subprocess.run(['nproc']), lambda: os.system('nproc'),\n"
+                              "              lambda: subprocess.run(['nproc'], close_fds=False)):\n"
+                              "    try:\n        start()\n    except OSError:\n        pass\n"
+                              "def ModelNew(x):\n    return x * 2\n"),
+            "pass");
+}
+
+TEST_F(OwnTaskTest, ATextMayBeginAsAFileDoes) {
+  EXPECT_EQ(judge_module("\xef\xbb\xbf\"\"\"Doubles.\"\"\"\r\nfrom __future__ import annotations\r\n"
+                         "import torch\r\nclass Model(torch.nn.Module):\r\n"
+                         "    def forward(self, x):\r\n        return x + x\r\n"
+                         "def get_inputs():\r\n    return [torch.randn(3, 4)]\r\n"),
+            "pass");
+}
+
+TEST_F(OwnTaskTest, InputsThatAreNoListAreRefusedAsSuch) {
+  EXPECT_THAT(judge_module("import torch\nclass Model(torch.nn.Module):\n"
+                           "    def forward(self, x):\n        return x + x\n"
+                           "def get_inputs():\n    return torch.randn(3, 4)\n"),
+              HasSubstr("get_inputs() gives a Tensor, not a list"));
 }
 
 /// Of a module that doubles its input, where that has no negative number.
