@@ -8,6 +8,8 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map
 
+import ties
+
 # What modules compute in, and its rounding. Eight bits are what values are stored in: their rounding is a result.
 FINE = 2.0 ** -24
 ROUNDINGS_OF = {torch.float32: FINE, torch.complex64: FINE, torch.float16: 2.0 ** -11, torch.bfloat16: 2.0 ** -8}
@@ -51,11 +53,13 @@ class Wide(TorchDispatchMode):
         self.keeps = keeps
         self.rounding = 0.0  # of the coarsest type that was asked for
         self.mixes = False  # whether doubles met constants of other types
+        self.chooses = False  # among equal values
 
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
         kwargs = kwargs or {}
         if function is torch.ops.aten.view.dtype:
             raise NotWide()
+        self.chooses = self.chooses or ties.leaves_open(function, args, kwargs)
         asked = [value for value in (*args, *kwargs.values()) if is_rounded(value)]
         if not asked:
             return self.call(function, args, kwargs)
@@ -88,12 +92,14 @@ class Values:
     def __init__(self, call, copies):
         mode = Wide()
         self.wide = self.kept = None
+        self.chosen = []  # what other orders of equal values give
         try:
             with mode:
                 self.wide = call(copies())
         except Exception:
             mode.rounding = max(mode.rounding, FINE)
         self.rounding, self.mixes = mode.rounding, mode.mixes
+        self.choose(mode.chooses, call, copies)
         if not self.rounding:
             self.written = self.wide
             return
@@ -113,6 +119,13 @@ class Values:
                 pass
             self.kept = self.kept if are_alike(self.kept, self.written) else None
 
+    def choose(self, chooses, call, copies):
+        for last in (False, True) if chooses and self.wide is not None else ():
+            with Wide(), ties.Order(last):
+                values = call(copies())
+            if are_alike(values, self.wide):
+                self.chosen.append(values)
+
     def are_one(self):
         return self.wide is self.written
 
@@ -121,13 +134,14 @@ class Values:
         how far from it a kernel may be that rounds as the module does, or less often. Where a type that the module asks
         for cannot hold a value, anything may stand."""
         written, wide = self.written[number].double().clone(), self.wide[number].double()
+        chosen = [values[number].double() for values in self.chosen]
         if not own.dtype.is_floating_point:  # compared exactly: on either side of a jump, nothing beyond
-            values = [written, wide] + ([own.double()] if own.shape == written.shape else [])
+            values = [written, wide, *chosen] + ([own.double()] if own.shape == written.shape else [])
             low, high = torch.stack(values).amin(0), torch.stack(values).amax(0)
             return low / 2 + high / 2, high / 2 - low / 2
-        if self.are_one():
+        if self.are_one() and not chosen:
             return written, torch.zeros_like(written)
-        others = [written] + ([self.kept[number].double()] if self.kept else [])
+        others = [written, *chosen] + ([self.kept[number].double()] if self.kept else [])
         known = torch.isfinite(wide)
         lost, low, high = torch.zeros_like(known), wide, wide
         for other in others:

@@ -409,9 +409,11 @@ Result<CompiledExtension> ExtensionBuilder::compile_once(CompileShop& shop, cons
   if (making->made) return *making->made;
   auto made = [&]() -> Result<CompiledExtension> {
     if (auto known = shop.find(key)) return CompiledExtension{.ok = true, .object = *std::move(known)};
+    const double limit_seconds = job.timeout_seconds;
     LATHE_TRY(auto object, shop.run(std::move(job), cancel));
     CompiledExtension own{object.reply.ok, object.reply.timed_out ? "compile_timeout" : "compile_error",
                           std::move(object.reply.log), std::move(object.bytes)};
+    if (object.reply.timed_out) own.log += fmt::format("not compiled after {:.0f} s", limit_seconds);
     own.seconds = object.reply.seconds;
     if (own.ok) shop.publish(key, own.object);
     return own;

@@ -745,6 +745,24 @@ TEST_F(ToleranceTest, AllowsTheIndexThatAModulesOwnPrecisionGivesOrAnExactOne) {
   }
 }
 
+TEST_F(ToleranceTest, AllowsEachOrderOfEqualValuesThatPyTorchLeavesOpen) {
+  const std::vector<double> ties = {2, 2, 2, 2, 1, 3, 3, 0, 5, 4, 3, 2};
+  const std::string first = "torch.sort(x, dim=-1, descending=True, stable=True)[1][:, :2]",
+                    last = "(3 - torch.sort(x.flip(-1), dim=-1, descending=True, stable=True)[1][:, :2])";
+  for (const std::string module : {"torch.topk(x, 2)[1]", "torch.sort(x, -1, descending=True)[1][:, :2]",
+                                   "torch.argsort(x, -1, descending=True)[:, :2]"}) {
+    EXPECT_TRUE(judge(module, module, ties).pass) << module;
+    EXPECT_TRUE(judge(module, first, ties).pass) << module;
+    EXPECT_TRUE(judge(module, last, ties).pass) << module;
+    EXPECT_FALSE(judge(module, "torch.topk(x, 2, largest=False)[1]", ties).pass) << module;
+    EXPECT_FALSE(judge(module, first + ".flip(-1)", ties).pass) << "of those that are not equal, " << module;
+  }
+  EXPECT_TRUE(judge("x.gather(-1, torch.topk(x * 0, 1)[1])", "x[:, :1]", ties).pass) << "what is chosen";
+  EXPECT_TRUE(judge("x.gather(-1, torch.topk(x * 0, 1)[1])", "x[:, 3:]", ties).pass) << "what is chosen";
+  EXPECT_FALSE(judge(first, last, ties).pass) << "a stable sort leaves nothing open";
+  EXPECT_FALSE(judge("x.argmax(-1)", last + "[:, 0]", ties).pass) << "nor does argmax";
+}
+
 TEST_F(ToleranceTest, OfALossHangsOnNoLuckOfTheModules) {
   const std::string module =
       "torch.nn.functional.kl_div(torch.log_softmax(x, -1), torch.softmax(x * 1.01, -1), "
