@@ -1,12 +1,16 @@
-"""What a module is off by in its own precision: on the given inputs, and of few outputs also on inputs beside them.
+"""What a module is off by in its own precision: on the given inputs, and of few outputs also on inputs beside them, and
+by what its operations' roundings may change.
 
 A loss is one number, which may be right by luck where a kernel that is as exact is not.
 """
 
 import torch
 
+import roundings
+
 FEW = 64  # elements, one of which may be as far off as the module ever is
 SAMPLES = 6
+OF_OPERATIONS = 0.5  # of what a rounding of each changes
 
 
 def off_by(own, value):
@@ -20,6 +24,16 @@ def beside(tensor, generator):
     steps = torch.randint(-1, 2, tensor.shape, generator=generator, device=tensor.device)
     there = exact * (1 + torch.finfo(tensor.dtype).eps * steps)
     return torch.minimum(torch.maximum(there, exact.min()), exact.max()).to(tensor.dtype)
+
+
+def with_roundings(off, own, exact, call_wide, inputs, seed):
+    """`off`, raised for few outputs to what the roundings of operations may do; doubles have smaller ones."""
+    lucky = [one.numel() < FEW and one.is_floating_point() and one.dtype is not torch.float64 for one in own]
+    if not any(lucky):
+        return off
+    changes = roundings.changes(call_wide, inputs, exact, seed)
+    return [torch.maximum(error, OF_OPERATIONS * change) if is_lucky else error
+            for error, change, is_lucky in zip(off, changes, lucky)]
 
 
 def own_errors(off, call_own, call_wide, inputs, movable, seed):

@@ -173,7 +173,9 @@ def make_model(module, entry, init):
     if not isinstance(entry, type):
         return entry
     model = plain_values.make(entry, init)
-    return model.eval() if isinstance(model, torch.nn.Module) else model
+    if isinstance(model, torch.nn.Module):
+        model.eval()
+    return model
 
 
 def take_state(model, section, memory):
@@ -431,7 +433,8 @@ def make_reference(load):
     if not isinstance(model, torch.nn.Module):
         raise Ended(EXCEPTION, f"'{load['entry']}' is no torch.nn.Module")
     parameters.vary(model, load["seed"])
-    return model.eval(), init, module
+    model.eval()
+    return model, init, module
 
 
 def describe(program, control, uses_gpu):
@@ -542,9 +545,10 @@ def answer(program, window, device, usual, double):
     movable = [conditioning.is_movable(tensor) and not spec["scalar"] for tensor, spec in zip(inputs, load["inputs"])]
     seed = load["seed"] ^ zlib.crc32(window)
     call_exact = call_precise if values.are_one() and not values.mixes else call_wide
-    changes = conditioning.changes_by_rounding(call_exact, inputs, movable,
-                                               [value.double().clone() for value in values.wide], seed)
+    wide = [value.double().clone() for value in values.wide]
+    changes = conditioning.changes_by_rounding(call_exact, inputs, movable, wide, seed)
     off = [own_error.off_by(rounded, value) for rounded, (value, _) in zip(own, between)]
+    off = own_error.with_roundings(off, own, wide, call_exact, inputs, seed)
     off = own_error.own_errors(off, call_own, call_exact, inputs, movable, seed)
     offset = 0
     for (value, apart), error, change in zip(between, off, changes):

@@ -780,6 +780,22 @@ TEST_F(ToleranceTest, OfALossHangsOnNoLuckOfTheModules) {
   }
 }
 
+TEST_F(ToleranceTest, OfALossOfEqualRowsHangsOnNoLuckOfTheModulesOperations) {
+  const std::string given = "torch.log_softmax(x, -1)", nearby = "(x * 1.015625, -1)";
+  const std::string module =
+      "torch.nn.functional.kl_div(" + given + ", torch.softmax" + nearby + ", reduction='batchmean')";
+  const auto candidate = [&](const std::string& logarithm) {
+    return "(lambda g, w: (w.exp() * (w - g)).sum() / x.shape[0])(" + given + ", " + logarithm + ")";
+  };
+  std::vector<double> x;
+  for (int row = 0; row < 64; ++row) x.insert(x.end(), {0, 0.3369140625, 0, 0});
+  EXPECT_TRUE(judge(module, candidate("torch.log_softmax" + nearby), x).pass);
+  EXPECT_FALSE(judge(module, candidate("torch.log_softmax" + nearby + ".bfloat16().float()"), x).pass);
+  const std::vector<double> ties = {1, 2, 3, 4};
+  EXPECT_FALSE(judge("(x * 2 >= 6).float().sum()", "(x * 2 > 6).float().sum()", ties).pass)
+      << "nor on a jump";
+}
+
 TEST_F(ToleranceTest, IsThatOfADictsValuesByNameOrInOrder) {
   const std::vector<double> x = {1, 2, 3, 4};
   EXPECT_TRUE(judge("{'y': x + x}", "{'z': x * 2}", x).pass);
