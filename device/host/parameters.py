@@ -1,7 +1,7 @@
 """A module's parameters, none of which a kernel may leave out.
 
-Norms begin with weights of one, biases of zero and statistics of nothing seen, with which they are as good as absent. So
-what a constructor makes of one value throughout is moved from it, within its sign, as training would.
+Norms begin with weights of one, biases of zero and statistics of nothing seen, with which they are as good as absent.
+So what a constructor makes of one value throughout is moved from it, within its sign, as training would.
 """
 
 import torch

@@ -27,5 +27,6 @@ def refuse(*_arguments, **_options):
 
 def install():
     ctypes.util.find_library = find_library
-    subprocess._fork_exec = _posixsubprocess.fork_exec = refuse  # what asks whether there is a program goes on without it
+    # What asks whether there is a program goes on without it.
+    subprocess._fork_exec = _posixsubprocess.fork_exec = refuse
     os.posix_spawn = os.posix_spawnp = os.system = refuse

@@ -14,9 +14,9 @@ from torch.utils._pytree import tree_flatten, tree_map
 from conditioning import LONG, MOST_OF_LONG, ROUNDING, SHORT
 
 SAMPLES = 4
-EXACT = {"clone", "_to_copy", "cat", "stack", "index", "index_select", "gather", "where", "masked_fill", "scatter", "flip",
-         "roll", "clamp", "clamp_min", "clamp_max", "relu", "neg", "abs", "sign", "round", "floor", "ceil", "amax", "amin",
-         "max", "min", "maximum", "minimum", "topk", "sort", "constant_pad_nd", "repeat", "tril", "triu"}
+EXACT = {"clone", "_to_copy", "cat", "stack", "index", "index_select", "gather", "where", "masked_fill", "scatter",
+         "flip", "roll", "clamp", "clamp_min", "clamp_max", "relu", "neg", "abs", "sign", "round", "floor", "ceil",
+         "amax", "amin", "max", "min", "maximum", "minimum", "topk", "sort", "constant_pad_nd", "repeat", "tril", "triu"}
 
 
 class Rounding(TorchDispatchMode):

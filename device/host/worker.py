@@ -443,7 +443,8 @@ def describe(program, control, uses_gpu):
     state, offset = [], 0
     for name, tensor in model.state_dict().items():
         size = tensor.numel() * tensor.element_size()
-        state.append({"name": name, "dtype": str(tensor.dtype)[len("torch."):], "shape": list(tensor.shape), "offset": offset})
+        state.append({"name": name, "dtype": str(tensor.dtype)[len("torch."):], "shape": list(tensor.shape),
+                      "offset": offset})
         offset += (size + 63) // 64 * 64
     outputs = program.outputs
     if outputs is not None and len(outputs) >= offset:
