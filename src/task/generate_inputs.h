@@ -39,7 +39,7 @@ inline constexpr int kOrdinaryIntegerBits = 7;
 /// How far inputs go that have no declared bounds.
 struct Reach {
   double scales = kLongestReach;            ///< of extreme floating-point inputs
-  int integer_bits = kOrdinaryIntegerBits;  ///< integers are within [-2^bits, 2^bits), 2 bits at least
+  int integer_bits = kOrdinaryIntegerBits;  ///< integers are within [-2^bits, 2^bits)
   int spike_bits = 0;        ///< if more: of two in a row among small ones, where integers are large
   bool zero_rows = false;    ///< among rows of a single value there are some of zeros, of both signs
   bool common_rows = false;  ///< where rows nearly cancel, some are another tensor's, or their negatives

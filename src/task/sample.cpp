@@ -16,6 +16,7 @@ namespace {
 
 constexpr std::array kReaches = {kLongestReach, 32.0, 4.0};
 constexpr int kLeastIntegerBits = 2;
+constexpr int kLeastOrdinaryBits = 0;  // -1 and 0, whose products are no larger
 /// Where values are only selected. Ordinary values times the first stay below 1e30, which kernels
 /// use for infinity; the others are for what whole numbers of 64 and of 32 bits and fp16 hold.
 constexpr std::array kWideReaches = {0x1p96, 0x1p48, 0x1p26, 0x1p13};
@@ -108,9 +109,9 @@ int most_integer_bits(const TaskSpec& spec, Distribution distribution) {
 }
 
 /// Fewer bits, after values took more than the whole of a range: as products of two inputs need.
-int fewer_bits(int bits, double share) {
+int fewer_bits(int bits, double share, int least) {
   const double excess = std::isfinite(share) ? std::ceil(std::log2(share) / 2) : bits / 4.0;
-  return std::max(kLeastIntegerBits, bits - std::max(1, static_cast<int>(excess)));
+  return std::max(least, bits - std::max(1, static_cast<int>(excess)));
 }
 
 /// Ops that may make a few elements and their errors far larger than the others: an RMS error says
@@ -506,6 +507,7 @@ Result<std::optional<Sample>> draw_sample(const Reference& reference, const Boun
   const int most_bits = most_integer_bits(*task.spec, distribution);
   for (Reach& reach : reaches) {
     const bool may_fail = extreme || &reach != &reaches.back();
+    const int least_bits = may_fail ? kLeastIntegerBits : kLeastOrdinaryBits;
     reach.integer_bits = most_bits;
     double share = 0;
     while (true) {
@@ -513,8 +515,8 @@ Result<std::optional<Sample>> draw_sample(const Reference& reference, const Boun
       LATHE_TRY(sample.expected, evaluate(reference, task, sample, sample.numerics, options));
       if (!may_fail && most_bits == 0) break;
       share = range_share(sample.expected, distribution);
-      if (share <= 1 || reach.integer_bits <= kLeastIntegerBits) break;
-      reach.integer_bits = fewer_bits(reach.integer_bits, share);
+      if (share <= 1 || reach.integer_bits <= least_bits) break;
+      reach.integer_bits = fewer_bits(reach.integer_bits, share, least_bits);
     }
     if (may_fail && share > 1) continue;
     if (distribution == Distribution::kLarge && reach.integer_bits < most_bits) {
