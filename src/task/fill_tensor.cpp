@@ -569,13 +569,12 @@ class WholeNumbers {
  public:
   WholeNumbers(const Request& request, int bits)
       : request_(request),
-        positive_(request.decl.generator.kind == "positive"),
-        high_(std::max(positive_ ? 1.0 : 0.0, std::exp2(std::min(bits, integer_bits(request.decl.dtype)) +
-                                                        (info(request.decl.dtype).is_unsigned() ? 1 : 0)) -
-                                                  1)),
-        low_(positive_                                ? 1
-             : info(request.decl.dtype).is_unsigned() ? 0
-                                                      : -high_ - 1) {}
+        high_(std::exp2(std::min(bits, integer_bits(request.decl.dtype)) +
+                        (info(request.decl.dtype).is_unsigned() ? 1 : 0)) -
+              1),
+        low_(request.decl.generator.kind == "positive" ? 1
+             : info(request.decl.dtype).is_unsigned()  ? 0
+                                                       : -high_ - 1) {}
 
   double high() const { return high_; }
   double low() const { return low_; }
@@ -593,7 +592,6 @@ class WholeNumbers {
 
  private:
   const Request& request_;
-  bool positive_;
   double high_;
   double low_;
 };

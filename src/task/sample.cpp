@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::array kReaches = {kLongestReach, 32.0, 4.0};
 constexpr int kLeastIntegerBits = 2;
-constexpr int kLeastOrdinaryBits = 0;  // -1 and 0, whose products are no larger
+constexpr int kLeastOrdinaryBits = 1;  // -2 to 1, whose running products meet a zero in time
 /// Where values are only selected. Ordinary values times the first stay below 1e30, which kernels
 /// use for infinity; the others are for what whole numbers of 64 and of 32 bits and fp16 hold.
 constexpr std::array kWideReaches = {0x1p96, 0x1p48, 0x1p26, 0x1p13};

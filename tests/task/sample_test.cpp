@@ -416,16 +416,13 @@ TEST(Sample, WholeNumbersUseTheBitsThatSumsAllow) {
 }
 
 TEST(Sample, RunningProductsOfWholeNumbersKeepToTheirRange) {
-  const std::string positive = ", gen = { kind = \"positive\" }";
   for (std::uint64_t seed = 1; seed <= 40; ++seed)
-    for (const auto& [dtype, most] :
-         {std::pair("int32", 0x1p31), std::pair("int8", 0x1p7), std::pair("uint8", 255.0)})
-      for (const std::string& generator : {std::string(), positive}) {
-        const std::string tensor = std::string(", dtype = \"") + dtype + "\"" + generator;
-        EXPECT_LE(largest_output(*draw("y = cumprod(x, axis = 1)", Distribution::kNormal, tensor, seed)),
-                  most)
-            << dtype << generator << " " << seed;
-      }
+    for (const char* const generator : {"", ", gen = { kind = \"positive\" }"}) {
+      const std::string tensor = std::string(", dtype = \"int32\"") + generator;
+      EXPECT_LE(largest_output(*draw("y = cumprod(x, axis = 1)", Distribution::kNormal, tensor, seed)),
+                0x1p31)
+          << generator << " " << seed;
+    }
 }
 
 /// A double holds no integer beyond 2^53 exactly, so neither do sums on the way to a small one.
