@@ -62,6 +62,13 @@ def with_shared(change, exact):
     return change
 
 
+def by_a_rounding(long, short):
+    """What a whole rounding changes, after the changes by both moves; nothing where they tell of a jump."""
+    linear = short <= MOST_OF_LONG * long
+    estimate = torch.where(linear, torch.minimum(long / LONG, short / SHORT), torch.zeros_like(long))
+    return torch.nan_to_num(estimate, nan=0.0, posinf=0.0)
+
+
 def changes_by_rounding(call, inputs, movable, exact, seed):
     """Of each output, by element: zero where there is nothing to say, as where the module fails on moved inputs."""
     largest = [torch.zeros_like(value) for value in exact]
@@ -84,10 +91,7 @@ def changes_by_rounding(call, inputs, movable, exact, seed):
         for number in range(DIRECTIONS):
             longs = far[number] if number < SURE else changes(number, LONG)
             for place, (long, short) in enumerate(zip(longs, changes(number, SHORT))):
-                linear = short <= MOST_OF_LONG * long
-                estimate = torch.where(linear, torch.minimum(long / LONG, short / SHORT), torch.zeros_like(long))
-                estimate = torch.nan_to_num(estimate, nan=0.0, posinf=0.0)
-                largest[place] = torch.maximum(largest[place], estimate)
+                largest[place] = torch.maximum(largest[place], by_a_rounding(long, short))
         return [with_shared(change, value) for change, value in zip(largest, exact)]
     except Exception:
         return [torch.zeros_like(value) for value in exact]

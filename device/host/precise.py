@@ -72,7 +72,6 @@ class Wide(TorchDispatchMode):
         loses = self.keeps and ROUNDINGS_OF[coarsest] > FINE and isinstance(result, torch.Tensor)
         return result.to(coarsest).double() if loses else result
 
-
     def call(self, function, args, kwargs):
         try:
             return function(*args, **kwargs)

@@ -11,7 +11,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_map
 
-from conditioning import LONG, MOST_OF_LONG, ROUNDING, SHORT
+from conditioning import LONG, ROUNDING, SHORT, by_a_rounding
 
 SAMPLES = 4
 EXACT = {"clone", "_to_copy", "cat", "stack", "index", "index_select", "gather", "where", "masked_fill", "scatter",
@@ -50,9 +50,7 @@ def changes(call, inputs, exact, seed):
                     moved.append(call([tensor.clone() for tensor in inputs]))
             for number, value in enumerate(exact):
                 long, short = ((one[number].double() - value).abs() for one in moved)
-                estimate = torch.where(short <= MOST_OF_LONG * long, torch.minimum(long / LONG, short / SHORT),
-                                       torch.zeros_like(long))
-                largest[number] = torch.maximum(largest[number], torch.nan_to_num(estimate, nan=0.0, posinf=0.0))
+                largest[number] = torch.maximum(largest[number], by_a_rounding(long, short))
     except Exception:
         return [torch.zeros_like(value) for value in exact]
     return largest

@@ -15,6 +15,8 @@ enum class Order : std::uint8_t { kFindOut, kAddGradient, kUpdate, kKeepReferenc
 constexpr std::uint64_t kMostMessageBytes = std::uint64_t{1} << 36;
 constexpr std::size_t kMostPathBytes = 1 << 16;
 
+Error nonsense() { return {ErrorCode::kInternal, "a process of the run sent nonsense"}; }
+
 Status send(const Links& links, std::size_t link, const std::string& message) {
   const std::uint64_t size = message.size();
   LATHE_CHECK_OK(links.send(link, std::as_bytes(std::span(&size, 1))));
@@ -24,7 +26,7 @@ Status send(const Links& links, std::size_t link, const std::string& message) {
 Result<std::string> receive(const Links& links, std::size_t link) {
   std::uint64_t size = 0;
   LATHE_CHECK_OK(links.receive(link, std::as_writable_bytes(std::span(&size, 1))));
-  if (size > kMostMessageBytes) return Error{ErrorCode::kInternal, "a process of the run sent nonsense"};
+  if (size > kMostMessageBytes) return nonsense();
   std::string message(size, '\0');
   LATHE_CHECK_OK(links.receive(link, std::as_writable_bytes(std::span(message))));
   return message;
@@ -48,13 +50,6 @@ AnswerPass get_pass(WireReader& in) {
   allowed.places.resize(allowed.taken.size());
   for (auto& place : allowed.places) place = in.list<std::int64_t>();
   return pass;
-}
-
-/// Which of so many passes are a process's.
-template <class Do>
-Status each_of(std::size_t passes, std::size_t rank, std::size_t processes, const Do& compute) {
-  for (std::size_t i = rank; i < passes; i += processes) LATHE_CHECK_OK(compute(i));
-  return Ok{};
 }
 
 /// The update that all processes do.
@@ -98,7 +93,7 @@ class Follower {
       case Order::kCheckEqual:
         return train::check_equal(*seat_.reducer, learner_.fingerprint(), "weights");
     }
-    return Error{ErrorCode::kInternal, "the run's first process sent nonsense"};
+    return nonsense();
   }
 
  private:
@@ -108,17 +103,20 @@ class Follower {
       return Error{ErrorCode::kInternal, "no weights were kept as a reference"};
     const Scorer& scorer = by_reference ? *reference_ : learner_.scorer();
     WireWriter out;
-    for (auto left = in.get<std::uint32_t>(); left > 0 && in.ok(); --left) {
-      const PassFindings found = train::find_out(scorer, get_pass(in));
+    while (in.ok() && !in.finished()) {
+      const AnswerPass pass = get_pass(in);
+      if (!in.ok()) return nonsense();
+      const PassFindings found = train::find_out(scorer, pass);
       out.list(found.log_probabilities).list(found.entropies);
     }
     return send(*seat_.links, 0, out.take());
   }
   Status add_gradient(WireReader& in) {
-    for (auto left = in.get<std::uint32_t>(); left > 0 && in.ok(); --left) {
+    while (in.ok() && !in.finished()) {
       const AnswerPass pass = get_pass(in);
       PassSlopes slopes{.by_log_probability = in.list<float>()};
       slopes.by_entropy = in.list<float>();
+      if (!in.ok()) return nonsense();
       train::add_gradient(learner_, pass, slopes);
     }
     return Ok{};
@@ -136,51 +134,42 @@ Status Crew::tell_all(const std::string& order) const {
   return Ok{};
 }
 
-Result<std::vector<PassFindings>> Crew::find_out(std::span<const AnswerPass> passes, Weights whose) {
+template <class Put>
+Status Crew::share_out(std::size_t passes, const WireWriter& head, const Put& put_pass) const {
   for (std::size_t rank = 1; rank < size(); ++rank) {
-    WireWriter order;
-    order.put(Order::kFindOut).put(whose);
-    order.put(static_cast<std::uint32_t>((passes.size() + size() - 1 - rank) / size()));
-    LATHE_CHECK_OK(each_of(passes.size(), rank, size(), [&](std::size_t i) -> Status {
-      put(order, passes[i]);
-      return Ok{};
-    }));
+    WireWriter order = head;
+    for (std::size_t i = rank; i < passes; i += size()) put_pass(order, i);
     LATHE_CHECK_OK(send(*seat_.links, rank - 1, order.take()));
   }
+  return Ok{};
+}
+
+Result<std::vector<PassFindings>> Crew::find_out(std::span<const AnswerPass> passes, Weights whose) {
+  LATHE_CHECK_OK(share_out(passes.size(), WireWriter().put(Order::kFindOut).put(whose),
+                           [&](WireWriter& order, std::size_t i) { put(order, passes[i]); }));
   std::vector<PassFindings> found(passes.size());
   const Scorer& scorer = whose == Weights::kReference ? *reference_ : learner_.scorer();
-  LATHE_CHECK_OK(each_of(passes.size(), 0, size(), [&](std::size_t i) -> Status {
-    found[i] = train::find_out(scorer, passes[i]);
-    return Ok{};
-  }));
+  for (std::size_t i = 0; i < passes.size(); i += size()) found[i] = train::find_out(scorer, passes[i]);
   for (std::size_t rank = 1; rank < size(); ++rank) {
     LATHE_TRY(const std::string answer, receive(*seat_.links, rank - 1));
     WireReader in(answer);
-    LATHE_CHECK_OK(each_of(passes.size(), rank, size(), [&](std::size_t i) -> Status {
+    for (std::size_t i = rank; i < passes.size(); i += size()) {
       found[i].log_probabilities = in.list<double>();
       found[i].entropies = in.list<double>();
-      return in.ok() ? Status(Ok{}) : Error{ErrorCode::kInternal, "a process of the run sent nonsense"};
-    }));
+    }
+    if (!in.finished()) return nonsense();
   }
   return found;
 }
 
 Status Crew::add_gradient(std::span<const AnswerPass> passes, std::span<const PassSlopes> slopes) {
-  for (std::size_t rank = 1; rank < size(); ++rank) {
-    WireWriter order;
-    order.put(Order::kAddGradient);
-    order.put(static_cast<std::uint32_t>((passes.size() + size() - 1 - rank) / size()));
-    LATHE_CHECK_OK(each_of(passes.size(), rank, size(), [&](std::size_t i) -> Status {
-      put(order, passes[i]);
-      order.list(slopes[i].by_log_probability).list(slopes[i].by_entropy);
-      return Ok{};
-    }));
-    LATHE_CHECK_OK(send(*seat_.links, rank - 1, order.take()));
-  }
-  return each_of(passes.size(), 0, size(), [&](std::size_t i) -> Status {
-    train::add_gradient(learner_, passes[i], slopes[i]);
-    return Ok{};
-  });
+  LATHE_CHECK_OK(
+      share_out(passes.size(), WireWriter().put(Order::kAddGradient), [&](WireWriter& order, std::size_t i) {
+        put(order, passes[i]);
+        order.list(slopes[i].by_log_probability).list(slopes[i].by_entropy);
+      }));
+  for (std::size_t i = 0; i < passes.size(); i += size()) train::add_gradient(learner_, passes[i], slopes[i]);
+  return Ok{};
 }
 
 Result<double> Crew::update(const AdamW& options, double learning_rate, std::int64_t step, double clip_norm) {

@@ -13,6 +13,10 @@
 #include "train/links.h"
 #include "train/reducer.h"
 
+namespace lathe {
+class WireWriter;
+}
+
 namespace lathe::train {
 
 /// The processes that a model learns in by reinforcement, each with a copy of it on a device of its
@@ -52,6 +56,10 @@ class Crew {
  private:
   std::size_t others() const { return seat_.links ? seat_.links->count() : 0; }
   Status tell_all(const std::string& order) const;
+  /// Sends each of the others `head` and every pass of its share: of rank r the r-th, and so on in
+  /// steps of size().
+  template <class Put>
+  Status share_out(std::size_t passes, const WireWriter& head, const Put& put_pass) const;
 
   Learner& learner_;
   const CrewSeat seat_;
