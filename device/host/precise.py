@@ -5,10 +5,10 @@ module would be compared with the module's roundings.
 """
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map
 
 import ties
+from modes import Mode
 
 # What modules compute in, and its rounding. Eight bits are what values are stored in: their rounding is a result.
 FINE = 2.0 ** -24
@@ -43,7 +43,7 @@ def writes(function):
     return any(argument.alias_info and argument.alias_info.is_write for argument in function._schema.arguments)
 
 
-class Wide(TorchDispatchMode):
+class Wide(Mode):
     """Every type that is asked for is double, and so are constants, where an operation takes them only so: tensors that
     are no parameters stay as they were made. If it `keeps` what 16 bits lose, results are rounded to them, and go on
     as doubles: as in a kernel that stores them, and computes in a wider type."""

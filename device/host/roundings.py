@@ -8,10 +8,10 @@ by which a jump counts for nothing.
 import random
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_map
 
 from conditioning import LONG, ROUNDING, SHORT, by_a_rounding
+from modes import Mode
 
 SAMPLES = 4
 EXACT = {"clone", "_to_copy", "cat", "stack", "index", "index_select", "gather", "where", "masked_fill", "scatter",
@@ -19,7 +19,7 @@ EXACT = {"clone", "_to_copy", "cat", "stack", "index", "index_select", "gather",
          "amax", "amin", "max", "min", "maximum", "minimum", "topk", "sort", "constant_pad_nd", "repeat", "tril", "triu"}
 
 
-class Rounding(TorchDispatchMode):
+class Rounding(Mode):
     """Each operation's results are larger or smaller by `share` of a rounding, or as they are."""
 
     def __init__(self, seed, share):

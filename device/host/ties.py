@@ -4,7 +4,8 @@ Modules are evaluated with the first ones first, and with the last ones, where t
 """
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
+
+from modes import Mode
 
 NAMES = ("aten::topk", "aten::sort")
 
@@ -16,7 +17,7 @@ def leaves_open(function, args, kwargs):
                                                               function._overloadname)
 
 
-class Order(TorchDispatchMode):
+class Order(Mode):
     """Of equal values the last ones come first, or the first ones."""
 
     def __init__(self, last):

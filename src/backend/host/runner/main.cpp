@@ -80,8 +80,8 @@ int become_python(const Request& request) {
     for (std::string& path : readable(request)) arguments.push_back(std::move(path));
   // One thread until a candidate may have more: libraries that are loaded must not make any.
   std::vector<std::string> environment = {
-      "PATH=/usr/bin:/bin",     "HOME=/nonexistent", "LC_ALL=C.UTF-8",      "OMP_NUM_THREADS=1",
-      "OPENBLAS_NUM_THREADS=1", "MKL_NUM_THREADS=1", "CUDA_CACHE_DISABLE=1"};
+      "PATH=/usr/bin:/bin", "HOME=/nonexistent",      "USER=nobody",       "LC_ALL=C.UTF-8",
+      "OMP_NUM_THREADS=1",  "OPENBLAS_NUM_THREADS=1", "MKL_NUM_THREADS=1", "CUDA_CACHE_DISABLE=1"};
   for (char** entry = environ; *entry != nullptr; ++entry)
     if (std::string_view(*entry).starts_with("CUDA_")) environment.emplace_back(*entry);
   const auto pointers = [](std::vector<std::string>& texts) {
