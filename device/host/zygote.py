@@ -24,11 +24,16 @@ import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
-import torch  # noqa: E402
+try:
+    import torch
 
-import gpu  # noqa: E402
-import triton_support  # noqa: E402
-import worker  # noqa: E402
+    import gpu
+    import triton_support
+    import worker
+except BaseException as error:
+    # In place of a greeting: what an interpreter's packages want differs, and nobody sees standard error.
+    socket.socket(fileno=3).send(f"{type(error).__name__}: {error}".encode()[:1000])
+    raise
 
 MOST_FRAME_BYTES = 96 * 1024
 MOST_FRAME_FDS = 64

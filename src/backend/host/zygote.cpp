@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/clock.h"
+#include "base/visible_text.h"
 #include "sandbox/wire.h"
 
 namespace lathe::host {
@@ -90,6 +91,10 @@ Result<std::unique_ptr<Zygote>> Zygote::start(const ZygoteOptions& options) {
   if (!hello.ok())
     return Error{ErrorCode::kUnavailable, "Python did not start in its jail: " + hello.error().message,
                  "run lathe doctor --device host:cpu"};
+  if (!hello->bytes.starts_with('{'))
+    return Error{ErrorCode::kUnavailable,
+                 "torch cannot be imported in the jail: " + visible_line(hello->bytes),
+                 "another interpreter can be named in LATHE_PYTHON"};
   std::unique_ptr<Zygote> zygote(new Zygote(std::move(work), std::move(process), options));
   zygote->count("zygote", begin_ns);
   return zygote;

@@ -82,6 +82,8 @@ int become_python(const Request& request) {
   std::vector<std::string> environment = {
       "PATH=/usr/bin:/bin", "HOME=/nonexistent",      "USER=nobody",       "LC_ALL=C.UTF-8",
       "OMP_NUM_THREADS=1",  "OPENBLAS_NUM_THREADS=1", "MKL_NUM_THREADS=1", "CUDA_CACHE_DISABLE=1"};
+  // Packages that torch imports where they are there look for one.
+  environment.push_back("TMPDIR=" + request.work);
   for (char** entry = environ; *entry != nullptr; ++entry)
     if (std::string_view(*entry).starts_with("CUDA_")) environment.emplace_back(*entry);
   const auto pointers = [](std::vector<std::string>& texts) {
