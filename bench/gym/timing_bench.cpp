@@ -5,10 +5,12 @@
 // always equal.
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
 #include <cmath>
 #include <cstdio>
+#include <map>
 
 #include "base/clock.h"
 #include "base/statistics.h"
@@ -31,6 +33,7 @@ struct Tally {
   int losses = 0;
   int covered = 0;  ///< the interval holds the true ratio
   std::vector<Interval> ratios;
+  std::map<std::string, double> stage_seconds;  ///< sums
 };
 
 void add(Tally& tally, const Verdict& verdict, double truth) {
@@ -44,6 +47,14 @@ void add(Tally& tally, const Verdict& verdict, double truth) {
   tally.losses += ratio->high < 1;
   tally.covered += ratio->low <= truth && truth <= ratio->high;
   tally.ratios.push_back(*ratio);
+  for (const auto& [stage, seconds] : verdict.stage_seconds) tally.stage_seconds[stage] += seconds;
+}
+
+std::string stage_means(const Tally& tally) {
+  std::vector<std::string> means;
+  for (const auto& [stage, seconds] : tally.stage_seconds)
+    if (stage != "queue") means.push_back(fmt::format("{} {:.2f}", stage, seconds / tally.total));
+  return fmt::format("{}", fmt::join(means, ", "));
 }
 
 /// The share of (interval, other evaluation) pairs in which the other falls inside.
@@ -95,11 +106,12 @@ class TimingBench {
     while (evaluator_->in_flight() > 0) LATHE_CHECK_OK(take_one(truth, tally));
     const double seconds = seconds_since(begin);
     fmt::print(
-        "| {} | +{}% | {} | {:.1f}% | {:.1f}% | {:.1f}% | {:.1f}% | {:.2f}% | {:.4f} | {:.2f}% | {:.2f} |\n",
+        "| {} | +{}% | {} | {:.1f}% | {:.1f}% | {:.1f}% | {:.1f}% | {:.2f}% | {:.4f} | {:.2f}% | {:.2f} | {} "
+        "|\n",
         name(depth), extra_percent, tally.total, share(tally.wins, tally), share(tally.losses, tally),
         share(tally.covered, tally), repeats_inside(tally.ratios), median_half_width(tally.ratios),
         std::exp(mean(log_middles(tally.ratios))), 100 * stddev(log_middles(tally.ratios)),
-        seconds / std::max(1, tally.total));
+        seconds / std::max(1, tally.total), stage_means(tally));
     std::fflush(stdout);
     return Ok{};
   }
@@ -137,7 +149,8 @@ Status run(const Options& options) {
              options.together ? ", all submitted at once" : "");
   fmt::print(
       "| depth | work | n | wins | losses | interval holds the truth | repeats inside | "
-      "half-width | mean ratio | spread | s each |\n|---|---|---|---|---|---|---|---|---|---|---|\n");
+      "half-width | mean ratio | spread | s each | of these "
+      "|\n|---|---|---|---|---|---|---|---|---|---|---|---|\n");
   for (const int extra : {0, 1, 3, 10})
     if (!gpu || extra == 0) LATHE_CHECK_OK(bench.measure(Depth::kScreen, extra, options.screens));
   LATHE_CHECK_OK(bench.measure(Depth::kFinal, 0, options.finals));

@@ -16,7 +16,7 @@ constexpr double kAnchorReach = 3;  // an anchor serves candidates within this f
 /// kind of kernel.
 constexpr double kUnsteadyReach = 1.5;
 constexpr int kFinalRounds = 8;          // fresh allocations and inputs of a final
-constexpr int kRoundsInFull = 3;         // before the rounds tell how much they differ
+constexpr int kRoundsInFull = 4;         // before the rounds tell how much they differ
 constexpr double kScreenPromise = 0.05;  // relative half-widths above which a speed is ambiguous
 constexpr double kFinalPromise = 0.015;
 constexpr double kDrift = 0.0015;  // standard deviation between finals minutes apart that no round shows
@@ -74,6 +74,19 @@ Interval prediction_interval(const std::vector<RatioEstimate>& rounds) {
   return {typical.mean - half, typical.mean, typical.mean + half};
 }
 
+double median_call(const std::vector<RatioEstimate>& rounds) {
+  std::vector<double> call_ns;
+  for (const RatioEstimate& round : rounds) call_ns.push_back(round.candidate_ns);
+  return median(call_ns);
+}
+
+/// No round needs to be known better than the rounds differ.
+double spread_of(const std::vector<RatioEstimate>& rounds) {
+  std::vector<double> middles;
+  for (const RatioEstimate& round : rounds) middles.push_back(round.log_ratio.mid);
+  return stddev(middles);
+}
+
 /// Of rounds whose true log ratios are 0, less what the noise within them explains.
 double spread_beyond_noise(const std::vector<RatioEstimate>& rounds) {
   double beyond = 0;
@@ -82,16 +95,6 @@ double spread_beyond_noise(const std::vector<RatioEstimate>& rounds) {
     beyond += round.log_ratio.mid * round.log_ratio.mid - error * error;
   }
   return std::sqrt(std::max(0.0, beyond / static_cast<double>(rounds.size())));
-}
-
-/// No round needs to be known better than the rounds differ.
-TimingRule rule_after(const std::vector<RatioEstimate>& rounds) {
-  TimingRule rule = final_rule();
-  if (rounds.size() < static_cast<std::size_t>(kRoundsInFull)) return rule;
-  std::vector<double> middles;
-  for (const RatioEstimate& round : rounds) middles.push_back(round.log_ratio.mid);
-  rule.half_width = std::max(rule.half_width, stddev(middles));
-  return rule;
 }
 
 /// What the candidate takes longer, in logarithms, than was measured.
@@ -104,9 +107,7 @@ Finding never_undisturbed() {
   return {Outcome::kInfra, "disturbed", "no block on inputs new to its process ran undisturbed"};
 }
 
-bool has_settled(const RatioEstimate& estimate, const TimingRule& rule) {
-  return kSettled * estimate.candidate_ns >= rule.call_ns;
-}
+bool has_settled(double call_ns, const TimingRule& rule) { return kSettled * call_ns >= rule.call_ns; }
 
 Finding never_settled() {
   return {Outcome::kInfra, "unsettled", "calls were much faster in pairs than before them, again and again"};
@@ -287,7 +288,7 @@ ShapeTiming ShapeTimer::screen(const Candidate& candidate, const Artifact& artif
     chosen = &choose_anchor(round.rule.call_ns, false);
     fair = time_fairly(*chosen, *session, round, {candidate, artifact});
     if (!fair.pair.finding.passed()) return result.finding = fair.pair.finding, result;
-    if (has_settled(fair.pair.estimate, round.rule)) break;
+    if (has_settled(fair.pair.estimate.candidate_ns, round.rule)) break;
   }
   const Anchor& anchor = *chosen;
   RatioEstimate estimate = fair.pair.estimate;
@@ -329,26 +330,63 @@ QuickTime ShapeTimer::time_alone(const Built& built, const Seed& secret) const {
   return time_quickly(*session, *site_.shape.timing, rule, secret);
 }
 
-ShapeTimer::FinalRound ShapeTimer::time_round(const Built& built, const Anchor& anchor,
-                                              const TimingRule& rule, int number) const {
-  FinalRound result;
-  const Seed secret = secret_.derive("final", static_cast<std::uint64_t>(number));
-  const int trials = at_least_a_deck(
-      std::min(site_.shape.final_trials, trials_for_calls_of(std::min(rule.call_ns, anchor.call_ns))),
-      site_.backend.device());
-  const auto workload = make_timing_workload(site_.backend, site_.reference, site_.shape.task, secret, trials,
-                                             {.with_guest = true});
-  if (!workload.ok())
-    return result.finding = {Outcome::kInfra, "workload", workload.error().to_string()}, result;
+Result<std::shared_ptr<const Workload>> ShapeTimer::make_round_data(double call_ns, int number) const {
+  const int trials = at_least_a_deck(std::min(site_.shape.final_trials, trials_for_calls_of(call_ns)),
+                                     site_.backend.device());
+  return make_timing_workload(site_.backend, site_.reference, site_.shape.task, round_secret(number), trials,
+                              {.with_guest = true});
+}
+
+PairOutcome ShapeTimer::time_round(const Built& built, const Anchor& anchor, const TimingRule& rule,
+                                   int number, const std::shared_ptr<const Workload>& workload) const {
+  PairOutcome result;
   std::unique_ptr<Session> session;
-  result.finding = open(built, *workload, {1 + number}, session);
+  result.finding = open(built, workload, {1 + number}, session);
   if (!result.finding.passed()) return result;
-  const auto rms = naive_rms(*workload);
+  const auto rms = naive_rms(workload);
   if (!rms.ok()) return result.finding = {Outcome::kInfra, "anchor_failed", rms.error().to_string()}, result;
-  Round round{*workload, *rms, rule, secret};
+  Round round{workload, *rms, rule, round_secret(number)};
   hold_back(round);
-  PairOutcome pair = time_against(anchor, *session, round);
-  return {std::move(pair.finding), std::move(pair.estimate)};
+  return time_against(anchor, *session, round);
+}
+
+std::vector<std::shared_ptr<const Workload>> ShapeTimer::make_data_ahead(double call_ns) const {
+  if (!site_.backend.device().steady) return {};
+  std::vector<std::shared_ptr<const Workload>> data(kFinalRounds);
+  (void)for_each_index(kFinalRounds, kFinalRounds, [&](int i) -> Status {
+    LATHE_TRY(data[static_cast<std::size_t>(i)], make_round_data(call_ns, i));
+    return Ok{};
+  });
+  return data;
+}
+
+ShapeTimer::FinalRounds ShapeTimer::time_rounds(const Built& built, const Anchor& anchor,
+                                                const TimingRule& rule, int first, int count,
+                                                std::span<std::shared_ptr<const Workload>> ahead) const {
+  std::vector<PairOutcome> done(static_cast<std::size_t>(count));
+  (void)for_each_index(count, site_.backend.device().lanes, [&](int i) -> Status {
+    PairOutcome& round = done[static_cast<std::size_t>(i)];
+    const auto number = static_cast<std::size_t>(first + i);
+    std::shared_ptr<const Workload> workload;
+    if (number < ahead.size()) workload = std::move(ahead[number]);
+    if (!workload) {
+      auto made = make_round_data(std::min(rule.call_ns, anchor.call_ns), first + i);
+      if (!made.ok()) {
+        round.finding = {Outcome::kInfra, "workload", made.error().to_string()};
+        return made.error();
+      }
+      workload = *std::move(made);
+    }
+    round = time_round(built, anchor, rule, first + i, workload);
+    if (round.finding.passed()) return Ok{};
+    return Error{ErrorCode::kInternal, "ends the wave"};
+  });
+  FinalRounds rounds;
+  for (PairOutcome& round : done) {
+    if (!round.finding.passed()) return {std::move(round.finding), {}};
+    rounds.estimates.push_back(std::move(round.estimate));
+  }
+  return rounds;
 }
 
 ShapeTiming ShapeTimer::final(const Candidate& candidate, const Artifact& artifact) {
@@ -356,50 +394,45 @@ ShapeTiming ShapeTimer::final(const Candidate& candidate, const Artifact& artifa
   const Built built{candidate, artifact};
   const QuickTime quick = time_alone(built, secret_.derive("quick"));
   if (!quick.finding.passed()) return result.finding = quick.finding, result;
-  double call_ns = quick.call_ns;
-  for (int attempt = 0;; ++attempt) {
+  TimingRule rule = on_this_device(final_rule());
+  rule.call_ns = quick.call_ns;
+  const Anchor* anchor = &choose_anchor(rule.call_ns, true);
+  auto ahead = make_data_ahead(std::min(rule.call_ns, anchor->call_ns));
+  // The first rounds tell whether blocks are long enough, then how much rounds differ, and with
+  // that how precise the others need to be.
+  FinalRounds rounds;
+  int first = 0;
+  for (int attempt = 1;; ++attempt) {
+    rounds = time_rounds(built, *anchor, rule, first, kRoundsInFull, ahead);
+    if (!rounds.finding.passed()) return result.finding = rounds.finding, result;
+    const double call_ns = median_call(rounds.estimates);
+    if (has_settled(call_ns, rule)) break;
     if (attempt == kMostAttempts) return result.finding = never_settled(), result;
-    TimingRule rule = on_this_device(final_rule());
     rule.call_ns = call_ns;
-    const FinalRound trial = time_round(built, choose_anchor(call_ns, true), rule, kFinalRounds + attempt);
-    if (!trial.finding.passed()) return result.finding = trial.finding, result;
-    if (has_settled(trial.estimate, rule)) break;
-    call_ns = trial.estimate.candidate_ns;
+    anchor = &choose_anchor(call_ns, true);
+    ahead.clear();
+    first += kFinalRounds;
   }
-  const Anchor& anchor = choose_anchor(call_ns, true);
-  std::vector<RatioEstimate> rounds;
-  std::vector<double> candidate_ns, excesses;
+  rule.half_width = std::max(rule.half_width, spread_of(rounds.estimates));
+  FinalRounds others =
+      time_rounds(built, *anchor, rule, first + kRoundsInFull, kFinalRounds - kRoundsInFull, ahead);
+  if (!others.finding.passed()) return result.finding = others.finding, result;
+  std::ranges::move(others.estimates, std::back_inserter(rounds.estimates));
   RatioEstimate estimate;
-  // The first rounds tell how much rounds differ, and with it how precise the others need to be.
-  for (const int wave : {kRoundsInFull, kFinalRounds - kRoundsInFull}) {
-    TimingRule rule = on_this_device(rule_after(rounds));
-    rule.call_ns = call_ns;
-    std::vector<FinalRound> done(static_cast<std::size_t>(wave));
-    const int first = static_cast<int>(rounds.size());
-    (void)for_each_index(wave, site_.backend.device().lanes, [&](int i) -> Status {
-      const auto number = static_cast<std::size_t>(i);
-      done[number] = time_round(built, anchor, rule, first + i);
-      if (done[number].finding.passed()) return Ok{};
-      return Error{ErrorCode::kInternal, "ends the wave"};
-    });
-    for (FinalRound& round : done) {
-      if (!round.finding.passed()) return result.finding = std::move(round.finding), result;
-      if (const auto excess = excess_of(round.estimate)) excesses.push_back(excess->log);
-      candidate_ns.push_back(round.estimate.candidate_ns);
-      estimate.samples.insert(estimate.samples.end(), round.estimate.samples.begin(),
-                              round.estimate.samples.end());
-      estimate.spread = std::max(estimate.spread, round.estimate.spread);
-      rounds.push_back(std::move(round.estimate));
-    }
+  std::vector<double> excesses;
+  for (const RatioEstimate& round : rounds.estimates) {
+    if (const auto excess = excess_of(round)) excesses.push_back(excess->log);
+    estimate.samples.insert(estimate.samples.end(), round.samples.begin(), round.samples.end());
+    estimate.spread = std::max(estimate.spread, round.spread);
   }
-  estimate.log_ratio = prediction_interval(rounds);
+  estimate.log_ratio = prediction_interval(rounds.estimates);
   if (site_.backend.device().runners_remember) {
     if (excesses.size() < kFewestExcesses) return result.finding = never_undisturbed(), result;
     result.finding = take_off(excess_of(excesses), estimate, result);
     if (!result.finding.passed()) return result;
   }
-  estimate.candidate_ns = median(candidate_ns);
-  compose(anchor, estimate, true, result);
+  estimate.candidate_ns = median_call(rounds.estimates);
+  compose(*anchor, estimate, true, result);
   return result;
 }
 

@@ -104,9 +104,9 @@ class ShapeTimer {
     /// forget.
     std::optional<Excess> excess = {};
   };
-  struct FinalRound {
-    Finding finding;
-    RatioEstimate estimate;
+  struct FinalRounds {
+    Finding finding;  ///< the first failure: then there are no estimates
+    std::vector<RatioEstimate> estimates;
   };
 
   Finding open(const Built& built, std::shared_ptr<const Workload> workload, Runner runner,
@@ -136,9 +136,20 @@ class ShapeTimer {
   /// What a kernel gains by inputs that its process has met does not count, and a large gain is
   /// TAMPERED.
   static Finding take_off(const Excess& excess, RatioEstimate& estimate, ShapeTiming& result);
+  Seed round_secret(int number) const { return secret_.derive("final", static_cast<std::uint64_t>(number)); }
+  /// Enough for blocks of calls that take so long.
+  Result<std::shared_ptr<const Workload>> make_round_data(double call_ns, int number) const;
+  /// Of all rounds, where the device is steady: there a round that makes its own data waits for the
+  /// blocks of others, and they for it. What could not be made is null.
+  std::vector<std::shared_ptr<const Workload>> make_data_ahead(double call_ns) const;
   /// Round `number` of a final, on a workload of its own and in a process that it shares with the
   /// same rounds at other shapes.
-  FinalRound time_round(const Built& built, const Anchor& anchor, const TimingRule& rule, int number) const;
+  PairOutcome time_round(const Built& built, const Anchor& anchor, const TimingRule& rule, int number,
+                         const std::shared_ptr<const Workload>& workload) const;
+  /// Side by side where the device has lanes; the numbers begin at `first`. Data that lie ahead are
+  /// taken.
+  FinalRounds time_rounds(const Built& built, const Anchor& anchor, const TimingRule& rule, int first,
+                          int count, std::span<std::shared_ptr<const Workload>> ahead) const;
   /// A call's time on the shape's screening workload, which chooses a final's anchor.
   QuickTime time_alone(const Built& built, const Seed& secret) const;
   /// TAMPERED below the time that the mandatory bytes need, SUSPECT below that of the mandatory

@@ -114,6 +114,23 @@ class TaskBench {
   /// these facts.
   TaskSpec domain_of(const Candidate& candidate, const Dims& facts) const;
   std::vector<HiddenShape> draw_hidden(const Seed& seed, const TaskSpec& domain) const;
+  /// What one process after another meets: small shapes share them where processes are dear.
+  static std::vector<std::vector<std::size_t>> share_out(const std::vector<HiddenShape>& drawn,
+                                                         const DeviceInfo& device);
+  /// A shape that was drawn for one candidate, with what it found there.
+  struct Fresh {
+    const HiddenShape& drawn;
+    Seed seed;
+    Finding& finding;
+    Evidence& evidence;
+    BenchShape shape = {};
+    BuiltCandidate built = {};
+  };
+  /// Its data and the candidate built for it; without artefacts where the candidate does not cover
+  /// it.
+  Finding make_fresh(const Scope& scope, const BuiltCandidate& built, Fresh& fresh) const;
+  /// In a process for all of them where the device has that, until one fails.
+  void verify_together(const Scope& scope, const BuiltCandidate& built, std::span<Fresh> shapes) const;
   /// At shapes that were drawn for this candidate, each made and built for now.
   Finding verify_drawn(const Scope& scope, const BuiltCandidate& built, const std::vector<HiddenShape>& drawn,
                        const Seed& seed, Evidence& evidence) const;
@@ -147,6 +164,7 @@ class TaskBench {
   };
   /// [scored shape]; nothing where no process is dear.
   std::vector<Readied> get_ready(const Scope& scope, const BuiltCandidate& built, Depth depth) const;
+  /// kSuspect where all timed well and one is too fast for the textbook.
   Finding time(const Scope& scope, const BuiltCandidate& built, const Seed& secret,
                std::vector<Readied> readied, Verdict& verdict) const;
   /// The stages that the verdict's depth asks for.
@@ -155,12 +173,13 @@ class TaskBench {
   /// healthy.
   bool control_runs(const Scope& scope, const Seed& secret) const;
   void profile(const Scope& scope, const BuiltCandidate& built, Verdict& verdict) const;
+  /// Of a timed candidate, suspect or final. What is suspect stays so at a screen.
+  Finding confirm(const Scope& scope, const BuiltCandidate& built, const Seed& seed, const Finding& timed,
+                  Verdict& verdict) const;
   /// On new hidden shapes and, where the time is `suspicious`, on new inputs of the scored ones;
   /// else on those that their verification left out.
   Finding reverify(const Scope& scope, const BuiltCandidate& built, const Seed& seed, Evidence& evidence,
                    bool suspicious) const;
-  Finding reverify_at(const Scope& scope, const BuiltCandidate& built, const HiddenShape& fresh,
-                      const Seed& seed, Evidence& evidence) const;
 
   std::shared_ptr<const TaskSpec> spec_;
   TaskBenchOptions options_;

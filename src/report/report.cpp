@@ -67,7 +67,7 @@ std::vector<const Experience*> ranked_experiences(const std::vector<Experience>&
 double device_seconds(const std::vector<Experience>& experiences) {
   double seconds = 0;
   for (const Experience& experience : experiences)
-    for (const char* stage : {"verify", "time", "profile"})
+    for (const char* stage : {"verify", "time", "reverify", "profile"})
       if (const auto spent = experience.verdict.stage_seconds.find(stage);
           spent != experience.verdict.stage_seconds.end())
         seconds += spent->second;

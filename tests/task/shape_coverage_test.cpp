@@ -114,16 +114,16 @@ TEST(ShapeCoverage, AVerificationMeetsExtentsThatAreTiedToEachOther) {
   EXPECT_GE(one_more, kRuns * 5 / 10);
 }
 
-/// An extent of two came in 10 of 100 verifications, a remainder of four by eight in 9.
-TEST(ShapeCoverage, SmallShapesMeetWhatOthersHadNoRoomFor) {
+/// In how many of 100 verifications each small extent, each remainder by eight and each sixth of
+/// the range comes in a dim.
+std::map<std::string, int> count_classes(int small_shapes) {
   const TaskSpec spec = task_of(kRows);
-  constexpr int kRuns = 100;
   std::map<std::string, int> runs;
-  for (std::uint64_t number = 0; number < kRuns; ++number) {
+  for (std::uint64_t number = 0; number < 100; ++number) {
     const Seed seed = Seed::from_number(number);
     std::vector<Dims> shapes = draw_all(spec, seed);
-    std::vector<Dims> small = draw_small_shapes(spec, seed, 8, shapes);
-    EXPECT_EQ(small.size(), 8U);
+    std::vector<Dims> small = draw_small_shapes(spec, seed, small_shapes, shapes);
+    EXPECT_EQ(small.size(), static_cast<std::size_t>(small_shapes));
     for (const Dims& dims : small) EXPECT_LE(lathe::bind(spec, dims)->value_elements(), 1 << 13);
     std::ranges::move(small, std::back_inserter(shapes));
     for (const std::string& dim : spec.dim_names) {
@@ -131,12 +131,24 @@ TEST(ShapeCoverage, SmallShapesMeetWhatOthersHadNoRoomFor) {
       for (const Dims& dims : shapes) {
         const std::int64_t n = dims.at(dim);
         met.insert(n < 8 ? fmt::format("{} = {}", dim, n) : fmt::format("{} = 8k + {}", dim, n % 8));
+        met.insert(fmt::format("{} in sixth {}", dim, (6 * n - 1) / spec.dim_ranges.at(dim).high));
       }
       for (const std::string& one : met) ++runs[one];
     }
   }
-  EXPECT_EQ(runs.size(), 2U * (7 + 8));
-  for (const auto& [name, count] : runs) EXPECT_GE(count, kRuns * 4 / 10) << name;
+  return runs;
+}
+
+/// An extent of two came in 10 of 100 verifications, a remainder of four by eight in 9, the third
+/// sixth of a range in 12.
+TEST(ShapeCoverage, SmallShapesMeetWhatOthersHadNoRoomFor) {
+  const auto of_few = count_classes(8), of_many = count_classes(16);
+  EXPECT_EQ(of_few.size(), 2U * (7 + 8 + 6));
+  EXPECT_EQ(of_many.size(), 2U * (7 + 8 + 6));
+  for (const auto& [name, count] : of_few)
+    EXPECT_GE(count, name.find("sixth") == std::string::npos ? 40 : 25) << name;
+  for (const auto& [name, count] : of_many)
+    EXPECT_GE(count, name.find("sixth") == std::string::npos ? 85 : 45) << name;
 }
 
 TEST(ShapeCoverage, ADomainWithoutSmallShapesHasNone) {
