@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 
 #include "lm/cuda/plugin.h"
 #include "model/checkpoint.h"
@@ -34,6 +35,13 @@ Result<const CudaPlugin*> cuda_plugin() {
 Status check_cuda() {
   LATHE_TRY(const CudaPlugin* plugin, cuda_plugin());
   return plugin->check();
+}
+
+std::string why_no_gpu(const OpenOptions& options) {
+  std::error_code code;
+  if (options.device != DeviceKind::kAuto || !std::filesystem::exists("/dev/nvidiactl", code)) return "";
+  const Status usable = check_cuda();
+  return usable.ok() ? "" : usable.error().message;
 }
 
 Result<DecoderOptions> choose_placement(const OpenOptions& options) {
@@ -93,6 +101,7 @@ Result<OpenedModel> open_model(const std::string& path, const OpenOptions& optio
   engine.info = {.model = path,
                  .device = runner->device(),
                  .precision = std::string(name_of(placement.precision)),
+                 .no_gpu = why_no_gpu(options),
                  .vocab = static_cast<std::int32_t>(checkpoint.config().vocab),
                  .context = runner_options.context,
                  .max_batch = runner_options.max_batch};

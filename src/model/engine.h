@@ -86,6 +86,7 @@ struct EngineInfo {
   std::string model;      ///< the file
   std::string device;     ///< "cpu (2 threads)", "cuda: NVIDIA H200"
   std::string precision;  ///< of weights and arithmetic: "f32", "bf16"
+  std::string no_gpu;     ///< why it computes on a processor though the machine has a GPU; else empty
   Digest weights;         ///< of all weights as stored
   Digest tokenizer;
   std::int32_t vocab = 0;

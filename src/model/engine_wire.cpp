@@ -21,7 +21,7 @@ void get(WireReader& in, Digest& digest) {
 
 void put(WireWriter& out, const Hello& hello) {
   const EngineInfo& info = hello.info;
-  out.text(info.model).text(info.device).text(info.precision);
+  out.text(info.model).text(info.device).text(info.precision).text(info.no_gpu);
   put(out, info.weights);
   put(out, info.tokenizer);
   out.put(info.vocab).put(info.context).put(info.max_batch);
@@ -31,6 +31,7 @@ void get(WireReader& in, Hello& hello) {
   info.model = in.text();
   info.device = in.text();
   info.precision = in.text();
+  info.no_gpu = in.text();
   get(in, info.weights);
   get(in, info.tokenizer);
   info.vocab = in.get<std::int32_t>();

@@ -377,6 +377,10 @@ Result<std::unique_ptr<Policy>> make_local_policy(LocalOptions options, EventSin
   else if (found.error().code != ErrorCode::kNotFound)
     return std::move(found).error();
   LATHE_TRY(auto engine, options.start_engine());
+  if (const EngineInfo& info = engine->info(); !info.no_gpu.empty())
+    events.on_event({Severity::kWarning, "model.device",
+                     fmt::format("the model computes on {}, many times slower than on a GPU: {}", info.device,
+                                 info.no_gpu)});
   return std::unique_ptr<Policy>(std::make_unique<LocalPolicy>(std::move(options), std::move(prompter),
                                                                std::move(tokenizer), std::move(chat),
                                                                std::move(engine), events));

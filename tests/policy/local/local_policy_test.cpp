@@ -24,6 +24,7 @@ struct Script {
   int engines_that_die = 1 << 30;
   bool hangs = false;
   std::int32_t context = 4000;
+  std::string no_gpu;
   std::atomic<int> started = 0, cancelled = 0;
   std::mutex mutex;
   std::vector<GenerationRequest> requests;
@@ -36,6 +37,7 @@ class ScriptedEngine final : public Engine {
     info_ = {.model = "m",
              .device = "cpu",
              .precision = "f32",
+             .no_gpu = script.no_gpu,
              .vocab = 257,
              .context = script.context,
              .max_batch = 8};
@@ -313,6 +315,19 @@ TEST_F(LocalPolicyTest, NothingIsTimedWhileTheModelWrites) {
   may_write = true;
   timer.join();
   EXPECT_TRUE(timing);
+}
+
+/// A package that lacked the engine's part for GPUs once wrote 80 tokens a second beside an idle
+/// one.
+TEST_F(LocalPolicyTest, AModelThatComputesBesideAnIdleGpuSaysSo) {
+  (void)policy();
+  EXPECT_TRUE(events_.events().empty());
+  script_.no_gpu = "no GPU can be used: liblathe-torch-cuda.so is missing";
+  (void)policy();
+  ASSERT_EQ(events_.events().size(), 1u);
+  EXPECT_EQ(events_.events()[0].severity, Severity::kWarning);
+  EXPECT_THAT(events_.events()[0].text,
+              AllOf(HasSubstr("on cpu"), HasSubstr("liblathe-torch-cuda.so is missing")));
 }
 
 TEST_F(LocalPolicyTest, WhatKeepsTheEngineFromStartingIsTold) {
