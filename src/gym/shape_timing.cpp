@@ -15,9 +15,10 @@ constexpr double kAnchorReach = 3;  // an anchor serves candidates within this f
 /// Where the machine disturbs unlike kernels unlike: a peer that is slower than this is another
 /// kind of kernel.
 constexpr double kUnsteadyReach = 1.5;
-constexpr int kFinalRounds = 8;          // fresh allocations and inputs of a final
-constexpr int kRoundsInFull = 4;         // before the rounds tell how much they differ
-constexpr double kScreenPromise = 0.05;  // relative half-widths above which a speed is ambiguous
+constexpr int kFinalRounds = 8;                 // fresh allocations and inputs of a final
+constexpr std::int64_t kMostAhead = 128 << 20;  // bytes of a trial, of which a round has two or more
+constexpr int kRoundsInFull = 4;                // before the rounds tell how much they differ
+constexpr double kScreenPromise = 0.05;         // relative half-widths above which a speed is ambiguous
 constexpr double kFinalPromise = 0.015;
 constexpr double kDrift = 0.0015;  // standard deviation between finals minutes apart that no round shows
 constexpr int kTieRounds = 4;      // fresh allocations and processes that tie a baseline
@@ -351,7 +352,9 @@ PairOutcome ShapeTimer::time_round(const Built& built, const Anchor& anchor, con
 }
 
 std::vector<std::shared_ptr<const Workload>> ShapeTimer::make_data_ahead(double call_ns) const {
-  if (!site_.backend.device().steady) return {};
+  const Workload& screened = *site_.shape.timing;
+  const auto bytes_of_trial = screened.memory().host / static_cast<std::int64_t>(screened.trials.size());
+  if (!site_.backend.device().steady || bytes_of_trial > kMostAhead) return {};
   std::vector<std::shared_ptr<const Workload>> data(kFinalRounds);
   (void)for_each_index(kFinalRounds, kFinalRounds, [&](int i) -> Status {
     LATHE_TRY(data[static_cast<std::size_t>(i)], make_round_data(call_ns, i));

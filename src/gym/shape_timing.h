@@ -140,7 +140,8 @@ class ShapeTimer {
   /// Enough for blocks of calls that take so long.
   Result<std::shared_ptr<const Workload>> make_round_data(double call_ns, int number) const;
   /// Of all rounds, where the device is steady: there a round that makes its own data waits for the
-  /// blocks of others, and they for it. What could not be made is null.
+  /// blocks of others, and they for it. Empty where that would take too much memory; what could not
+  /// be made is null.
   std::vector<std::shared_ptr<const Workload>> make_data_ahead(double call_ns) const;
   /// Round `number` of a final, on a workload of its own and in a process that it shares with the
   /// same rounds at other shapes.
