@@ -45,6 +45,8 @@ function(lathe_test name)
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR})
   target_compile_definitions(${name} PRIVATE LATHE_SOURCE_DIR="${LATHE_SOURCE_DIR}"
                                              LATHE_BINARY_DIR="${LATHE_BINARY_DIR}")
+  # Nobody waits for a test's own code; compiling it takes two thirds of the time.
+  target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O1>)
   set(labels ${ARG_LABELS})
   foreach(kind IN ITEMS parsers threads)
     if(kind IN_LIST labels)
