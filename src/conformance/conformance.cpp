@@ -127,9 +127,15 @@ class Suite {
     LATHE_CHECK_OK(load());
     build_objects();
     if (options_.naive) LATHE_CHECK_OK(ask_naive_grader());
-    for (const auto& [name, task] : tasks_) {
-      LATHE_CHECK_OK(evaluate(name, task));
-      for (int time = 1; time < options_.times; ++time) LATHE_CHECK_OK(evaluate_again(name, task, time));
+    std::optional<Examiner> next;
+    for (auto it = tasks_.begin(); it != tasks_.end(); ++it) {
+      const Examiner examiner = next ? *std::move(next) : start_gym(it->first, it->second, 0);
+      next.reset();
+      if (const auto later = std::next(it); later != tasks_.end())
+        next = start_gym(later->first, later->second, 0);
+      LATHE_CHECK_OK(evaluate(it->first, it->second, examiner));
+      for (int time = 1; time < options_.times; ++time)
+        LATHE_CHECK_OK(evaluate_again(it->first, start_gym(it->first, it->second, time)));
     }
     compare_with_twins();
     ConformanceReport report;
@@ -229,36 +235,43 @@ class Suite {
     return Error{ErrorCode::kCancelled, "stopped before the suite's end"};
   }
 
-  /// Prepares the task anew: other hidden shapes, other inputs.
-  std::unique_ptr<Gym> start_gym(const std::string& task, int time) {
+  /// A gym for one task.
+  struct Examiner {
+    std::unique_ptr<Gym> gym;
+    std::unique_ptr<Evaluator> evaluator;
+    std::shared_ptr<const TaskSpec> task;
+  };
+
+  /// Begins to prepare the task anew, with other hidden shapes and other inputs, while the one before
+  /// is still examined.
+  Examiner start_gym(const std::string& name, const TaskSpec& task, int time) {
     GymOptions options;
     options.cancel = options_.cancel;
-    options.secret = options_.secret.derive(task, static_cast<std::uint64_t>(time));
+    options.secret = options_.secret.derive(name, static_cast<std::uint64_t>(time));
     options.block_timeout_seconds = options_.block_timeout_seconds;
-    return Gym::start(backend_, options, events_);
+    Examiner examiner{Gym::start(backend_, options, events_), {}, std::make_shared<const TaskSpec>(task)};
+    examiner.evaluator = examiner.gym->connect();
+    examiner.evaluator->prepare(examiner.task);
+    return examiner;
   }
 
-  static Result<Verdict> examine(Evaluator& evaluator, const std::shared_ptr<const TaskSpec>& task,
-                                 Entry& entry) {
-    auto verdict = evaluate_alone(evaluator, {.task = task,
-                                              .text = entry.candidate.text,
-                                              .name = entry.candidate.name,
-                                              .depth = entry.result.spec.depth});
+  static Result<Verdict> examine(const Examiner& examiner, Entry& entry) {
+    auto verdict = evaluate_alone(*examiner.evaluator, {.task = examiner.task,
+                                                        .text = entry.candidate.text,
+                                                        .name = entry.candidate.name,
+                                                        .depth = entry.result.spec.depth});
     ++entry.result.examined;
     if (verdict.ok() && verdict->passed() && entry.result.spec.must_be_refused()) ++entry.result.let_pass;
     return verdict;
   }
 
-  Status evaluate(const std::string& name, const TaskSpec& task) {
+  Status evaluate(const std::string& name, const TaskSpec& task, const Examiner& examiner) {
     LATHE_CHECK_OK(check_stop());
-    const auto gym = start_gym(name, 0);
-    const auto evaluator = gym->connect();
-    const auto shared = std::make_shared<const TaskSpec>(task);
     LATHE_TRY(const NextKernel next, NextKernel::make(task, backend_));
     for (Entry& entry : entries_) {
       ConformanceResult& result = entry.result;
       if (result.spec.task != name || result.skipped) continue;
-      const auto verdict = examine(*evaluator, shared, entry);
+      const auto verdict = examine(examiner, entry);
       LATHE_CHECK_OK(check_stop());
       if (verdict.ok())
         judge(*verdict, result);
@@ -273,15 +286,12 @@ class Suite {
   }
 
   /// What is caught by chance passes one of several examinations.
-  Status evaluate_again(const std::string& name, const TaskSpec& task, int time) {
-    const auto gym = start_gym(name, time);
-    const auto evaluator = gym->connect();
-    const auto shared = std::make_shared<const TaskSpec>(task);
+  Status evaluate_again(const std::string& name, const Examiner& examiner) {
     for (Entry& entry : entries_) {
       ConformanceResult& result = entry.result;
       if (result.spec.task != name || result.skipped || !result.spec.must_be_refused()) continue;
       const int before = result.let_pass;
-      (void)examine(*evaluator, shared, entry);
+      (void)examine(examiner, entry);
       LATHE_CHECK_OK(check_stop());
       if (result.let_pass == before) continue;
       result.as_expected = false;
