@@ -17,7 +17,9 @@ bool differ(const Resampling& plan, A a, B b) {
   return false;
 }
 
-/// Each position of `size` takes the element at floor(i in / out), computed without rounding.
+/// Each position of `size` takes the element at floor(i in / out), computed without rounding, or as
+/// PyTorch does, in fp32 from a rounded in / out: where that leads to another element, either is
+/// right.
 class Nearest final : public MoveOp {
  public:
   Nearest(std::string_view name, std::size_t axes)
@@ -28,6 +30,13 @@ class Nearest final : public MoveOp {
   void evaluate(const OpSite& site, std::span<const Value* const> in, const Numerics&,
                 Value& out) const override {
     take(site, in, rounded_down, out);
+    if (!differ(make_resampling(site, axes_), rounded_down, by_rounded_factor)) return;
+    Value other;
+    take(site, in, by_rounded_factor, other);
+    out.err.resize(out.data.size());
+    for (std::size_t i = 0; i < out.data.size(); ++i)
+      if (other.data[i] != out.data[i])
+        out.err[i] = std::max(out.err[i], std::fabs(other.data[i] - out.data[i]) + other.error_at(i));
   }
 
   std::int64_t needs(const OpSite& site, const Demand& demand) const override {
@@ -59,6 +68,11 @@ class Nearest final : public MoveOp {
  private:
   static std::int64_t rounded_down(std::int64_t i, std::int64_t from, std::int64_t to) {
     return i * from / to;
+  }
+
+  static std::int64_t by_rounded_factor(std::int64_t i, std::int64_t from, std::int64_t to) {
+    const float factor = static_cast<float>(from) / static_cast<float>(to);
+    return std::min(static_cast<std::int64_t>(static_cast<float>(i) * factor), from - 1);
   }
 
   /// Positions that take the same element, at most.

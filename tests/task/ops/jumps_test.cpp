@@ -34,6 +34,22 @@ Taken take(std::string_view name, std::vector<Given> in, Attrs attributes = {}) 
   return {out.data[0], out.error_at(0)};
 }
 
+/// 27 * 58 / 54 is 29, and 28.9999981 where 58 / 54 was rounded to fp32 before.
+TEST(UpsampleNearest, TakesEitherElementWhereARoundedFactorLeadsToTheOneBefore) {
+  OpCase op_case;
+  op_case.op = "upsample_nearest1d";
+  op_case.in = {{1, 1, 58}};
+  op_case.attrs = attrs({{"size", std::vector<std::int64_t>{54}}});
+  Value x{{1, 1, 58}, std::vector<double>(58), {}};
+  for (std::size_t i = 0; i < 58; ++i) x.data[i] = static_cast<double>(i * i);
+  const Value y = evaluate(op_case, {x}, Numerics{.unit_roundoff = 0});
+  for (std::size_t i = 0; i < 54; ++i) {
+    const std::size_t from = i * 58 / 54;
+    EXPECT_EQ(y.data[i], x.data[from]) << i;
+    EXPECT_EQ(y.error_at(i), i == 27 ? x.data[29] - x.data[28] : 0) << i;
+  }
+}
+
 TEST(Round, TakesTiesToTheEvenNumber) {
   for (const auto& [x, want] :
        {std::pair{0.5, 0.0}, {1.5, 2.0}, {2.5, 2.0}, {-0.5, 0.0}, {-1.5, -2.0}, {-2.5, -2.0}}) {
