@@ -54,6 +54,10 @@ class SpanList {
     const std::int64_t axis = constant_of(node.attrs, "axis", -1);
     for (const std::string_view name : {"shift", "before", "after"})
       add_axis(*shape, axis < 0 ? axis + rank : axis, std::abs(constant_of(node.attrs, name, 0)));
+    const std::vector<Expr> size = list_of(node.attrs, "size");  // of an image that is made of another
+    const std::int64_t axes = rank - 2;
+    for (std::int64_t i = 0; !size.empty() && i < axes; ++i)
+      add_axis(*shape, 2 + i, at(size, static_cast<std::size_t>(i), 1));
     const std::int64_t diagonal = std::abs(constant_of(node.attrs, "diagonal", 0));
     for (const std::int64_t last : {rank - 2, rank - 1}) add_axis(*shape, last, diagonal);
   }

@@ -46,6 +46,11 @@ TEST(Spans, ShiftsAndPaddingsAreOfTheirAxisAndCountOnceForEachOfItsDims) {
             (Spans{{"H", 5}, {"N", 5}, {"W", 5}}));
 }
 
+TEST(Spans, AnImageThatIsMadeOfAnotherReachesAsFarAsItsSize) {
+  EXPECT_EQ(spans_of(kImage, "y = adaptive_max_pool2d(x, size = [7, 3])"), (Spans{{"H", 7}, {"W", 3}}));
+  EXPECT_EQ(spans_of(kImage, "y = upsample_nearest2d(x, size = [\"2 * H\", 20])"), (Spans{{"W", 20}}));
+}
+
 TEST(Spans, WhatTakesElementsOneByOneHasNone) {
   EXPECT_EQ(spans_of(kMatrix, "a = relu(x)\ny = softmax(a, axis = -1)"), Spans{});
 }
