@@ -9,6 +9,7 @@ namespace {
 constexpr std::int64_t kVector = 4, kFew = 8, kTile = 16, kMany = 64, kPartsOfRange = 6;
 constexpr std::size_t kHalves = 4;  // of tiles of 8, 16, 32 and 64
 constexpr double kPairs = 1.5;      // of dims, whose relations count in full
+constexpr double kShort = 3;        // dims, whose least extents do
 constexpr double kSpread = 4;       // between the logarithms of the largest and the least factor
 
 }  // namespace
@@ -20,6 +21,7 @@ std::size_t ShapeCoverage::each_trait(const Dims& dims, Visit visit) const {
   std::size_t trait = 0;
   const double pairs = static_cast<double>(dims_.size() * (dims_.size() - 1)) / 2;
   const double pair_share = std::min(1.0, kPairs / pairs);
+  const double dim_share = std::min(1.0, kShort / static_cast<double>(dims_.size()));
   const auto next = [&](bool holds, double weight) {
     if (holds) visit(trait, weight);
     ++trait;
@@ -27,7 +29,7 @@ std::size_t ShapeCoverage::each_trait(const Dims& dims, Visit visit) const {
   for (std::size_t d = 0; d < dims_.size(); ++d) {
     const Dim& dim = dims_[d];
     const std::int64_t n = dims.at(dim.name);
-    next(n == dim.range.low, 57);
+    next(n == dim.range.low, 57 * dim_share);
     for (std::int64_t few = 1; few < kFew; ++few) next(n == dim.range.low + few, 4);
     next(n > dim.range.low && n < kFew, 6);
     for (std::int64_t rest = 1; rest < kVector; ++rest) next(n > kVector && n % kVector == rest, 9);
@@ -46,7 +48,7 @@ std::size_t ShapeCoverage::each_trait(const Dims& dims, Visit visit) const {
            part + 1 < kPartsOfRange ? 4 : 14);
     for (std::size_t e = 0; e < d; ++e) {
       const std::int64_t m = dims.at(dims_[e].name);
-      next(m == n && n > kVector, 50);
+      next(m == n && n > kVector, 50 * pair_share);
       next(m > n && n > 1 && m % n == 0, 18 * pair_share);
       next(n > m && m > 1 && n % m == 0, 18 * pair_share);
       next(m == n + 1 && n > 1, 12 * pair_share);

@@ -47,6 +47,14 @@ TEST(ShapeCoverage, TellsRemaindersAndHalvesOfTilesApart) {
   EXPECT_GT(coverage.gain(shape(64, 64 + 34)), of_half);
 }
 
+constexpr std::string_view kFiveDims = R"toml(
+name = "batches"
+dims = { A = [1, 64], B = [1, 64], C = [1, 64], D = [1, 64], E = [1, 64] }
+tensor = [{ name = "x", shape = ["A", "B", "C", "D", "E"] }]
+graph = "y = softmax(x)"
+shape = [{ name = "base", A = 8, B = 8, C = 16, D = 16, E = 32 }]
+)toml";
+
 /// What one verification sees beside the scored shapes.
 std::vector<Dims> draw_all(const TaskSpec& spec, const Seed& seed) {
   std::vector<Dims> shapes = draw_hidden_shapes(spec, seed, 3, 2e7);
@@ -54,6 +62,32 @@ std::vector<Dims> draw_all(const TaskSpec& spec, const Seed& seed) {
     shapes.push_back(*std::move(large));
   std::ranges::move(draw_shapes_beside(spec, seed, hidden_limits(2e7), shapes), std::back_inserter(shapes));
   return shapes;
+}
+
+/// Of many dims some shape is neither a cube nor all ones, and ragged in most of them.
+TEST(ShapeCoverage, AVerificationOfManyDimsMeetsShapesOfUnlikeExtents) {
+  const TaskSpec spec = task_of(kFiveDims);
+  int unlike = 0;
+  std::map<std::string, int> ragged;
+  constexpr int kRuns = 40;
+  for (std::uint64_t seed = 0; seed < kRuns; ++seed) {
+    bool found = false;
+    std::set<std::string> met;
+    for (const Dims& dims : draw_hidden_shapes(spec, Seed::from_number(seed), 3, 2e7)) {
+      std::set<std::int64_t> extents;
+      for (const auto& [name, n] : dims) {
+        extents.insert(n);
+        if (n > 8 && n % 8 != 0) met.insert(name);
+      }
+      found |= extents.size() >= 4 && *extents.rbegin() > 8;
+    }
+    unlike += found;
+    for (const std::string& name : met) ++ragged[name];
+  }
+  EXPECT_GE(unlike, 36);
+  for (const auto& [name, runs] : ragged)
+    std::printf("%s is ragged beyond 8 in %d of %d\n", name.c_str(), runs, kRuns);
+  for (const std::string& name : spec.dim_names) EXPECT_GE(ragged[name], 20) << name;
 }
 
 /// Left to chance, a remainder of two by four came in one of five verifications.
