@@ -29,7 +29,8 @@ constexpr double kAllTimedElements = 1 << 20;  // of all trials', where the refe
 constexpr double kFewValues = 64, kEnoughTogether = 16;
 constexpr double kLargeElements = 1 << 23;  // of all values of a large shape, at least
 constexpr double kLargeFlops = 2e8;
-constexpr double kPartFlops = 1e8;  // of the known part of a large shape
+constexpr double kPartFlops = 1e8;        // of the known part of a large shape
+constexpr double kUnboundedShare = 0.01;  // of an output's elements over all distributions
 constexpr std::int64_t kManyBytes = std::int64_t{1} << 30;
 
 double bytes_of_trial(const BoundTask& task, double known_share) {
@@ -115,6 +116,29 @@ Result<std::shared_ptr<const Workload>> make_large_workload(Backend& backend, co
   }
   if (trial) workload.trials.push_back(*std::move(trial));
   return backend.prepare(std::move(workload));
+}
+
+Status check_bounds(const Workload& workload) {
+  const TaskSpec& spec = *workload.task.spec;
+  if (spec.reference != ReferenceKind::kGraph) return Ok{};
+  for (std::size_t o = 0; o < spec.outputs.size(); ++o) {
+    std::size_t unbounded = 0, elements = 0;
+    for (const Trial& trial : workload.trials) {
+      const Value& value = trial.expected[o].value;
+      elements += value.data.size();
+      for (std::size_t i = 0; i < value.data.size(); ++i)
+        unbounded += std::isfinite(value.data[i]) && !std::isfinite(value.error_at(i)) ? 1 : 0;
+    }
+    if (static_cast<double>(unbounded) > kUnboundedShare * static_cast<double>(elements))
+      return invalid(
+          fmt::format("{} of {} elements of '{}' have no finite error bound, so any kernel would be "
+                      "right there",
+                      unbounded, elements, spec.outputs[o].name),
+          "run lathe tasks lint: a divisor that may be zero needs an epsilon, a choice by a "
+          "comparison of computed values none that divides",
+          {spec.path, 0, 0});
+  }
+  return Ok{};
 }
 
 Coverage coverage_for(const BoundTask& task) {

@@ -46,6 +46,9 @@ enum class Coverage {
   kMostTelling,  ///< the four that catch most, and a secret one of the others
   kOthers,       ///< all but these four
 };
+/// Errors: too many elements of a graph's output have no finite error bound, so that kernels might
+/// give anything there, or nothing.
+Status check_bounds(const Workload& workload);
 /// What every evaluation can afford.
 Coverage coverage_for(const BoundTask& task);
 

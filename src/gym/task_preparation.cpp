@@ -106,8 +106,9 @@ Status TaskBench::make_data(const Scope& scope) {
     }
     const std::size_t s = job - timed;
     BenchShape& shape = shapes_[s];
-    return make_verify_data(scope, seed.derive(shape.hidden ? "hidden" : "scored", s),
-                            shape.hidden ? Coverage::kEverything : coverage_for(shape.task), shape);
+    LATHE_CHECK_OK(make_verify_data(scope, seed.derive(shape.hidden ? "hidden" : "scored", s),
+                                    shape.hidden ? Coverage::kEverything : coverage_for(shape.task), shape));
+    return shape.hidden ? Status(Ok{}) : check_bounds(*shape.verify);
   });
 }
 

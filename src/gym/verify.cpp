@@ -199,10 +199,13 @@ Error naive_fails(const TaskSpec& task, const Finding& finding) {
                    "write loops over its arrays, without std::vector, new, exceptions, I/O and objects that "
                    "are constructed at load time; a process reference may use all of Python",
                    {task.path, 0, 0});
-  return {ErrorCode::kInternal, fmt::format("the naive build of '{}' fails: {}", task.name, how),
-          finding.outcome == Outcome::kWrong
-              ? "the task's tolerance does not hold for its own naive build: run lathe tasks lint"
-              : ""};
+  if (finding.outcome == Outcome::kWrong)
+    return invalid(
+        fmt::format("the naive build of '{}' fails: {}", task.name, how),
+        "whole numbers may leave their dtype, a comparison may decide by roundings, or a divisor be "
+        "zero: run lathe tasks lint, and if it finds nothing, report this as a fault of Lathe",
+        {task.path, 0, 0});
+  return {ErrorCode::kInternal, fmt::format("the naive build of '{}' fails: {}", task.name, how), ""};
 }
 
 }  // namespace lathe

@@ -823,46 +823,51 @@ void fill_offsets(const Request& request, HostTensor& out) {
   write_all(request, values, out);
 }
 
-/// Zeros and ones; of extreme masks, half of the rows are of one value, or one in 64 values
-/// differs, or a single one of a row.
+/// Zeros and ones; of extreme masks, half of the lines are of one value, or one in 64 values
+/// differs, or a single one of a line.
 void fill_mask(const Request& request, HostTensor& out) {
   const auto drawn = [&](std::size_t i) { return static_cast<double>(request.random.bits(i) >> 63); };
-  if (request.distribution == Distribution::kLarge)
-    return write_rows(
-        request, out, rows_of(request.shape, 1),
-        [&](std::size_t row) { return static_cast<double>(request.row_random.bits(row) & 1); },
-        [&](double common, std::size_t i, std::size_t, std::size_t) {
-          return (request.random.bits(i) & 63) == 0 ? 1 - common : common;
-        });
-  if (request.distribution == Distribution::kOneHot) {
-    const Rows rows = rows_of(request.shape, 1);
-    const Line line = request.line.value_or(Line{rows.length, 1});
-    const bool few = rows.count * rows.length / line.length < kFewRows;
-    return write_elements(request, out, [&](std::size_t i) {
-      const std::uint64_t draw =
-          request.row_random.bits(i / (line.stride * line.length) * line.stride + i % line.stride);
-      const bool common = (draw >> 63) != 0;
-      const bool hot = i / line.stride % line.length == place_in_row(line.length, draw, few);
-      return hot != common ? 1.0 : 0.0;
-    });
-  }
-  const bool mixed = request.distribution == Distribution::kMixed;
-  if (request.distribution != Distribution::kOffset && !mixed) return write_elements(request, out, drawn);
-  write_rows(
-      request, out, rows_of(request.shape, 1),
-      [&](std::size_t row) { return request.row_random.bits(row) & (mixed ? 7 : 3); },
-      [&](std::uint64_t kind, std::size_t i, std::size_t, std::size_t) {
+  const Rows rows = rows_of(request.shape, 1);
+  const Line line = request.line.value_or(Line{rows.length, 1});
+  const bool few = rows.count * rows.length / line.length < kFewRows;
+  const auto draw_of_line = [&](std::size_t i) {
+    return request.row_random.bits(i / (line.stride * line.length) * line.stride + i % line.stride);
+  };
+  switch (request.distribution) {
+    case Distribution::kLarge:
+      return write_elements(request, out, [&](std::size_t i) {
+        const bool common = (draw_of_line(i) & 1) != 0, other = (request.random.bits(i) & 63) == 0;
+        return common != other ? 1.0 : 0.0;
+      });
+    case Distribution::kOneHot:
+      return write_elements(request, out, [&](std::size_t i) {
+        const std::uint64_t draw = draw_of_line(i);
+        const bool common = (draw >> 63) != 0;
+        const bool hot = i / line.stride % line.length == place_in_row(line.length, draw, few);
+        return hot != common ? 1.0 : 0.0;
+      });
+    case Distribution::kOffset:
+    case Distribution::kMixed:
+      return write_elements(request, out, [&](std::size_t i) {
+        const bool rare = request.distribution == Distribution::kMixed && !few;
+        const std::uint64_t kind = draw_of_line(i) & (rare ? 7 : 3);
+        if (few && kind == 2) return 0.0;  // which fewer kernels stand
         return kind < 2 ? static_cast<double>(kind) : drawn(i);
       });
+    default:
+      return write_elements(request, out, drawn);
+  }
 }
 
 /// Telling values that the tensor may hold.
 std::vector<double> telling_within(const Request& request) {
   const Generator& gen = request.decl.generator;
   const bool whole = !info(request.decl.dtype).is_float;
+  const auto limit = static_cast<double>(request.index_limit);
   std::vector<double> values;
   for (const double x : request.telling)
-    if ((!gen.bounded || (x >= gen.low && x <= gen.high)) && (gen.kind != "positive" || x > 0) &&
+    if ((gen.kind != "index" || (x >= 0 && x < limit)) && std::fabs(x) <= info(request.decl.dtype).largest &&
+        (!gen.bounded || (x >= gen.low && x <= gen.high)) && (gen.kind != "positive" || x > 0) &&
         (gen.bounded || !whole || std::fabs(x) < kWideWhole))
       values.push_back(x);
   return values;
@@ -919,6 +924,11 @@ void mix_in_lines(const Request& request, HostTensor& out) {
   info(out.dtype).encode(all, out.bytes.data());
 }
 
+void mix_in_telling(const Request& request, HostTensor& out) {
+  if (request.distribution == Distribution::kIntegers) mix_in(request, out);
+  if (has_single_values(request.distribution)) mix_in_lines(request, out);
+}
+
 void fill_by_distribution(const Request& request, HostTensor& out) {
   switch (request.distribution) {
     case Distribution::kNormal:
@@ -964,7 +974,10 @@ void fill_tensor(const FillRequest& request, HostTensor& out) {
   const std::string& kind = decl.generator.kind;
   if (decl.generator.order == Order::kDistinct) return fill_distinct(request, out);
   if (decl.generator.order == Order::kOffsets) return fill_offsets(request, out);
-  if (kind == "index") return fill_indices(request, out);
+  if (kind == "index") {
+    fill_indices(request, out);
+    return mix_in_telling(request, out);
+  }
   if (kind == "zeros_ones" || decl.dtype == DType::kBool) return fill_mask(request, out);
   if (kind == "one_hot") return fill_one_hot(request, out, {.is_class = true, .may_be_zero = false});
   if (has_free_integers(decl)) {
@@ -978,8 +991,7 @@ void fill_tensor(const FillRequest& request, HostTensor& out) {
   } else {
     fill_by_distribution(request, out);
   }
-  if (request.distribution == Distribution::kIntegers) mix_in(request, out);
-  if (has_single_values(request.distribution)) mix_in_lines(request, out);
+  mix_in_telling(request, out);
 }
 
 }  // namespace lathe

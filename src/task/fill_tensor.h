@@ -60,7 +60,8 @@ struct FillRequest {
   RandomCounter row_random;
   std::vector<double> telling = {};  ///< where there are any, half of the integers, or a single value and
                                      ///< the others in half of the lines, are some of these
-  std::optional<Line> line = {};     ///< of which one value is single; a row by default
+  std::optional<Line> line =
+      {};  ///< of which one value is single, or all of a mask's are one; a row by default
 };
 
 /// Whether some lines have a single value on the other side of what the graph compares them with.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <set>
 
 #include "task/fill_tensor.h"
@@ -9,6 +10,8 @@
 
 namespace lathe {
 namespace {
+
+constexpr double kFar = 64;  // times a tensor's scale
 
 constexpr std::array kDistributions = {
     Distribution::kNormal,       Distribution::kHeavyTail, Distribution::kOneHot,
@@ -76,6 +79,10 @@ std::optional<Line> draw_line(const BoundTask& task, const TensorDecl& decl, con
   return lines[rng.below(lines.size())];
 }
 
+bool is_far(const TensorDecl& decl, double value) {
+  return info(decl.dtype).is_float && std::fabs(value) > kFar * decl.generator.scale;
+}
+
 /// Whether the tensor's values are floating-point numbers of any size and sign.
 bool is_free(const TensorDecl& decl) {
   return decl.role == Role::kActivation && info(decl.dtype).is_float && decl.generator.kind == "normal" &&
@@ -130,6 +137,12 @@ bool has_free_integers(const TensorDecl& decl) {
 
 int integer_bits(DType dtype) { return std::min(53, static_cast<int>(8 * info(dtype).bytes) - 1); }
 
+bool has_far_limits(const TaskSpec& spec) {
+  return spec.reference == ReferenceKind::kGraph && std::ranges::any_of(spec.tensors, [&](const auto& decl) {
+           return std::ranges::any_of(telling_values(spec, decl), [&](double x) { return is_far(decl, x); });
+         });
+}
+
 std::vector<HostTensor> generate_inputs(const BoundTask& task, Distribution distribution, const Seed& seed,
                                         const Reach& reach) {
   std::vector<HostTensor> inputs;
@@ -146,9 +159,12 @@ std::vector<HostTensor> generate_inputs(const BoundTask& task, Distribution dist
     }
     const Seed own = seed.derive(decl.name, static_cast<std::uint64_t>(distribution));
     const bool single = has_single_values(distribution);
+    const bool is_mask = decl.generator.kind == "zeros_ones" || decl.dtype == DType::kBool;
     const bool structured = distribution == Distribution::kOneHot || distribution == Distribution::kIntegers;
     const bool whole = distribution == Distribution::kLarge && has_free_integers(decl);
     const bool tells = structured || ((single || whole) && task.spec->reference == ReferenceKind::kGraph);
+    std::vector<double> telling = tells ? telling_values(*task.spec, decl) : std::vector<double>();
+    if (!reach.far_limits) std::erase_if(telling, [&](double value) { return is_far(decl, value); });
     const FillRequest request{decl,
                               shape,
                               distribution,
@@ -157,8 +173,8 @@ std::vector<HostTensor> generate_inputs(const BoundTask& task, Distribution dist
                               limit,
                               RandomCounter(own),
                               RandomCounter(own.derive("rows")),
-                              tells ? telling_values(*task.spec, decl) : std::vector<double>(),
-                              single ? draw_line(task, decl, own.derive("line")) : std::nullopt};
+                              std::move(telling),
+                              single || is_mask ? draw_line(task, decl, own.derive("line")) : std::nullopt};
     HostTensor tensor = HostTensor::zeros(decl.dtype, shape);
     fill_tensor(request, tensor);
     const std::size_t other = reach.common_rows ? alike(task, inputs.size()) : inputs.size();

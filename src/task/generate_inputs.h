@@ -43,6 +43,7 @@ struct Reach {
   int spike_bits = 0;        ///< if more: of two in a row among small ones, where integers are large
   bool zero_rows = false;    ///< among rows of a single value there are some of zeros, of both signs
   bool common_rows = false;  ///< where rows nearly cancel, some are another tensor's, or their negatives
+  bool far_limits = false;   ///< some values are beyond limits that ordinary ones keep to
   double tiny = 1;           ///< how small beside their scale positive inputs are, where others are denormal
 };
 
@@ -52,6 +53,9 @@ bool has_free_integers(const TensorDecl& decl);
 /// The bits that such a tensor's values may have, but for their sign: 53 at most, for the reference
 /// holds them as doubles.
 int integer_bits(DType dtype);
+
+/// Whether `far_limits` makes a difference to some tensor.
+bool has_far_limits(const TaskSpec& spec);
 
 /// One tensor for each of the task's inputs, in order. Bounded, positive and index generators keep
 /// their range under every distribution. Deterministic in the seed.

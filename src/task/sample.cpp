@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "task/fill_tensor.h"
 #include "task/ranking.h"
 
 namespace lathe {
@@ -478,6 +479,12 @@ std::vector<Reach> reaches_of(const TaskSpec& spec, Distribution distribution) {
   if (distribution == Distribution::kDenormal && std::ranges::any_of(spec.tensors, is_positive))
     for (const double tiny : kTinyShares) reaches.push_back({.tiny = tiny});
   reaches.emplace_back();
+  const bool tells = distribution == Distribution::kIntegers || has_single_values(distribution);
+  if (tells && has_far_limits(spec)) {
+    std::vector<Reach> far = reaches;
+    for (Reach& reach : far) reach.far_limits = true;
+    reaches.insert(reaches.begin(), far.begin(), far.end());
+  }
   return reaches;
 }
 

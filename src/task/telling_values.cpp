@@ -1,10 +1,10 @@
 #include "task/telling_values.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <map>
 #include <optional>
-#include <set>
 #include <string_view>
 
 #include "task/telling.h"
@@ -28,11 +28,40 @@ struct Made {
   Affine outer = {};
 };
 
+/// Ops after which a value that is far beyond a limit still is.
+constexpr std::array<std::string_view, 7> kNearlyKept = {"add",   "sub",  "mul",  "round",
+                                                         "floor", "ceil", "trunc"};
+
+/// The values beyond which an op keeps nothing of its first operand, but what lies there.
+std::vector<double> limits_of(const TaskSpec& spec, const NodeDecl& node) {
+  if (node.op_name == "clamp" || node.op_name == "hardtanh") {
+    const double unless_given = node.op_name == "clamp" ? INFINITY : 1;
+    std::vector<double> limits = {node.attrs.real("low", -unless_given),
+                                  node.attrs.real("high", unless_given)};
+    std::erase_if(limits, [](double limit) { return !std::isfinite(limit); });
+    return limits;
+  }
+  if (node.op_name == "max" || node.op_name == "min") {
+    const NodeDecl* const other = node.in.size() > 1 ? spec.find_node(node.in[1]) : nullptr;
+    if (other != nullptr && other->op_name == "full") return {other->attrs.real("value", 0)};
+  }
+  const DTypeInfo& type = info(node.type.dtype);
+  if (node.op_name == "cast" && !type.is_float && type.bytes <= 4) return {type.lowest, type.largest};
+  return {};
+}
+
+/// Of a limit, on both sides, and so far that other operands do not lead back.
+std::vector<double> beside(double limit) {
+  const double step = 0.5 * std::fabs(limit) + 1, leap = 8 * step;
+  return {limit - leap, limit - step, limit + step, limit + leap};
+}
+
 /// What a node makes of its first operand, if that is simple.
 std::optional<Made> after(const NodeDecl& node, Made of) {
   const bool to_float = info(node.type.dtype).is_float;
   if (node.op->op_class() == OpClass::kMove || (node.op_name == "cast" && to_float)) return of;
   if (!to_float) return std::nullopt;
+  if (std::ranges::count(kNearlyKept, node.op_name) > 0) return of;
   Affine next;
   if (node.op_name == "neg") {
     next.factor = -1;
@@ -81,6 +110,38 @@ std::optional<std::pair<std::size_t, std::size_t>> axes_together(const NodeDecl&
   return std::pair{first, end};
 }
 
+/// Which of an input's axes each axis of a value made of it is, if any.
+using Axes = std::vector<std::optional<std::size_t>>;
+
+/// Those of an elementwise result, of an operand that may be smaller.
+Axes broadcast(const Axes& axes, const Shape& operand, const Shape& result) {
+  Axes made(result.size());
+  for (std::size_t axis = 0; axis < operand.size() && operand.size() <= result.size(); ++axis) {
+    const std::size_t of_result = result.size() - operand.size() + axis;
+    if (operand[axis] == result[of_result]) made[of_result] = axes[axis];
+  }
+  return made;
+}
+
+/// What an op that takes a range of axes together takes of an input; none where that is one element,
+/// or a row.
+std::optional<Line> line_of(const Axes& axes, std::optional<std::pair<std::size_t, std::size_t>> together,
+                            const Shape& shape) {
+  if (!together) return std::nullopt;
+  std::optional<std::size_t> first, last;
+  for (std::size_t axis = together->first; axis < together->second; ++axis) {
+    if (!axes[axis]) continue;
+    if (last && *axes[axis] != *last + 1) return std::nullopt;
+    last = axes[axis];
+    if (!first) first = last;
+  }
+  if (!first || *first + 1 == shape.size()) return std::nullopt;
+  Line line;
+  for (std::size_t axis = *first; axis < shape.size(); ++axis)
+    (axis <= *last ? line.length : line.stride) *= static_cast<std::size_t>(shape[axis]);
+  return line.length > 1 ? std::optional(line) : std::nullopt;
+}
+
 }  // namespace
 
 std::vector<double> telling_values(const TaskSpec& spec, const TensorDecl& decl) {
@@ -94,10 +155,15 @@ std::vector<double> telling_values(const TaskSpec& spec, const TensorDecl& decl)
       const auto it = made.find(node.in[input]);
       if (it == made.end()) continue;
       const Made of = it->second;
-      for (const double value : telling_inputs(*node.op, node.attrs, input, decl.dtype))
+      std::vector<double> telling = telling_inputs(*node.op, node.attrs, input, decl.dtype);
+      if (input == 0)
+        for (const double limit : limits_of(spec, node))
+          for (const double value : beside(limit)) telling.push_back(value);
+      for (const double value : telling)
         for (const double x : sources(of, value))
           values.push_back(info(decl.dtype).is_float ? x : std::round(x));
-      if (const auto next = input == 0 ? after(node, of) : std::nullopt) made.emplace(node.out, *next);
+      const bool passes = input == 0 || node.op_name == "add" || node.op_name == "mul";
+      if (const auto next = passes ? after(node, of) : std::nullopt) made.emplace(node.out, *next);
     }
   }
   return values;
@@ -107,20 +173,18 @@ std::vector<Line> lines_taken_together(const BoundTask& task, const TensorDecl& 
   const Shape& shape = task.shape_of(decl.name);
   const TaskSpec& spec = *task.spec;
   std::vector<Line> lines;
-  std::set<std::string_view> alike = {decl.name};
+  std::map<std::string_view, Axes> alike;
+  for (std::size_t axis = 0; axis < shape.size(); ++axis) alike[decl.name].push_back(axis);
   for (std::size_t n = 0; n < spec.nodes.size(); ++n) {
     const NodeDecl& node = spec.nodes[n];
-    if (node.in.empty() || std::ranges::none_of(node.in, [&](const auto& in) { return alike.contains(in); }))
-      continue;
-    if (node.op->op_class() == OpClass::kElementwise && task.shape_of(node.out) == shape)
-      alike.insert(node.out);
-    const auto axes =
-        alike.contains(node.in[0]) ? axes_together(node, task.attrs[n], shape.size()) : std::nullopt;
-    if (!axes || (axes->first + 1 == shape.size())) continue;
-    Line line;
-    for (std::size_t axis = axes->first; axis < shape.size(); ++axis)
-      (axis < axes->second ? line.length : line.stride) *= static_cast<std::size_t>(shape[axis]);
-    if (line.length > 1) lines.push_back(line);
+    const auto operand = std::ranges::find_if(node.in, [&](const auto& in) { return alike.contains(in); });
+    if (operand == node.in.end()) continue;
+    const Axes axes = alike.at(*operand);
+    if (node.op->op_class() == OpClass::kElementwise)
+      alike.emplace(node.out, broadcast(axes, task.shape_of(*operand), task.shape_of(node.out)));
+    if (operand != node.in.begin()) continue;
+    if (const auto line = line_of(axes, axes_together(node, task.attrs[n], axes.size()), shape))
+      lines.push_back(*line);
   }
   return lines;
 }

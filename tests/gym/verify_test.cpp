@@ -286,5 +286,34 @@ TEST(NaiveBuild, AModuleThatFailsIsTheTasksFaultAndKeepsItsReason) {
   EXPECT_EQ(naive_fails(twice_task(), written).code, ErrorCode::kInternal) << "Lathe wrote that one";
 }
 
+TEST(NaiveBuild, OfAGraphThatIsWrongTheTaskIsLookedAtFirst) {
+  const Error error = naive_fails(twice_task(), {Outcome::kWrong, "exact", "got 127, want -129"});
+  EXPECT_EQ(error.code, ErrorCode::kInvalid);
+  EXPECT_NE(error.hint.find("lathe tasks lint"), std::string::npos);
+}
+
+TEST(CheckBounds, AGraphWhoseElementsMayBeAnythingIsRefused) {
+  FakeBackend backend(Seed::from_number(1));
+  const auto refused = [&](const std::string& graph) {
+    const auto spec = parse_task(
+        "name = \"t\"\ndims = [\"n\"]\ntensor = [{ name = \"x\", shape = [\"n\", \"n\"] }]\n"
+        "graph = \"\"\"\n" +
+            graph + "\n\"\"\"\nshape = [{ n = 32 }]\n",
+        "t.toml");
+    EXPECT_TRUE(spec.ok());
+    const auto reference = make_reference(*spec);
+    const auto bound = lathe::bind(*spec, spec->shapes[0].dims);
+    const auto workload =
+        make_verify_workload(backend, **reference, *bound, Seed::from_number(1), Coverage::kEverything);
+    EXPECT_TRUE(workload.ok());
+    return !check_bounds(**workload).ok();
+  };
+  EXPECT_FALSE(refused("y = softmax(x)"));
+  EXPECT_TRUE(
+      refused("e = softmax(x)\nm = reduce_max(e, axis = 1, keepdims = true)\ng = ge(e, m)\n"
+              "z = full(shape = [1], value = 0)\nf = where(g, e, z)\n"
+              "t = sum(f, axis = 1, keepdims = true)\ny = div(f, t)"));
+}
+
 }  // namespace
 }  // namespace lathe

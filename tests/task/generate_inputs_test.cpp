@@ -476,6 +476,59 @@ graph = "y = embedding(x, i)"
   EXPECT_LT(first, 32);
 }
 
+/// Of `shape`, in a graph that makes sums along an axis of it.
+TEST(GenerateInputs, LinesOfAMaskAreOfOneValueWhereverTheyLie) {
+  struct Case {
+    const char* shape;
+    const char* graph;
+    std::size_t line, stride;
+  };
+  for (const Case& one : {Case{"[\"n\", 32, 1]", "k = mul(x, m)\ny = sum(k, axis = 1)", 32, 1},
+                          Case{"[\"n\", 32, 8]", "k = mul(x, m)\ny = sum(k, axis = 1)", 32, 8},
+                          Case{"[32, 8]", "k = mul(x, m)\ny = sum(k, axes = [0, 1])", 32, 8},
+                          Case{"[\"n\", 32, 8]", "k = mul(x, m)\ny = sum(k)", 16 * 32 * 8, 1}}) {
+    const TaskSpec spec =
+        task_of("name = \"masks\"\ndims = [\"n\"]\ntensor = [\n" +
+                std::string("{ name = \"x\", shape = [\"n\", 32, 8] },\n{ name = \"m\", shape = ") +
+                one.shape + ", gen = { kind = \"zeros_ones\" } }]\ngraph = \"\"\"\n" + one.graph +
+                "\n\"\"\"\nshape = [{ n = 16 }]\n");
+    int zeros = 0, ones = 0;
+    for (std::uint64_t seed = 0; seed < 40; ++seed) {
+      const std::vector<double> mask =
+          generate_inputs(bind_first(spec), Distribution::kOffset, Seed::from_number(seed))[1].decode();
+      const std::size_t lines = mask.size() / one.line;
+      std::vector<double> sums(lines);
+      for (std::size_t i = 0; i < mask.size(); ++i)
+        sums[i / (one.stride * one.line) * one.stride + i % one.stride] += mask[i];
+      zeros += std::ranges::count(sums, 0.0) > 0 ? 1 : 0;
+      ones += std::ranges::count(sums, static_cast<double>(one.line)) > 0 ? 1 : 0;
+    }
+    EXPECT_GE(zeros, 6) << one.shape << " " << one.graph;
+    EXPECT_GE(ones, 2) << one.shape << " " << one.graph;
+  }
+}
+
+TEST(GenerateInputs, IndicesTellWhatAGraphComparesThemWith) {
+  const TaskSpec spec = task_of(R"toml(
+name = "window"
+dims = ["n"]
+tensor = [
+  { name = "x", shape = ["n"] },
+  { name = "at", shape = ["n"], role = "index", gen = { kind = "index", limit = 131072 } },
+]
+graph = """
+m = lt(at, value = 8192)
+z = full(shape = [1], value = 0)
+y = where(m, x, z)
+"""
+shape = [{ n = 64 }]
+)toml");
+  const auto indices =
+      generate_inputs(bind_first(spec), Distribution::kIntegers, Seed::from_number(1))[1].decode();
+  for (const double at : {8191.0, 8192.0}) EXPECT_GT(std::ranges::count(indices, at), 3) << at;
+  EXPECT_TRUE(std::ranges::all_of(indices, [](double i) { return i >= 0 && i < 131072; }));
+}
+
 TEST(GenerateInputs, IndicesComeInEveryOrder) {
   const TaskSpec spec = task_of(R"toml(
 name = "rows"

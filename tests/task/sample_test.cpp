@@ -45,6 +45,31 @@ TEST(Sample, LargeInputsHaveRowsOfEqualValues) {
   EXPECT_LT(equal, 40);
 }
 
+TEST(Sample, SomeValuesAreBeyondTheLimitsOfAGraph) {
+  for (const char* graph : {"y = clamp(x, low = -64504, high = 64504)",
+                            "t = transpose(x)\ns = add(x, t)\ny = clamp(s, low = -64504, high = 64504)",
+                            "t = transpose(x)\ns = mul(x, t)\ny = clamp(s, low = -64504, high = 64504)"}) {
+    const auto sample = draw(graph, Distribution::kIntegers);
+    ASSERT_TRUE(sample);
+    const std::vector<double>& y = sample->expected[0].value.data;
+    EXPECT_GT(std::ranges::count(y, -64504.0), 64) << graph;
+    EXPECT_GT(std::ranges::count(y, 64504.0), 64) << graph;
+  }
+  const auto whole =
+      draw("s = scale(x, by = 65536)\nr = round(s)\ny = cast(r, dtype = \"int32\")", Distribution::kIntegers);
+  ASSERT_TRUE(whole);
+  EXPECT_GT(std::ranges::count(whole->expected[0].value.data, 2147483647.0), 64);
+  const auto largest = draw("z = full(shape = [1], value = -1e4)\ny = max(x, z)", Distribution::kIntegers);
+  ASSERT_TRUE(largest);
+  EXPECT_GT(std::ranges::count(largest->expected[0].value.data, -1e4), 64);
+}
+
+TEST(Sample, LimitsThatHonestKernelsCannotReachAreLeftAlone) {
+  const auto sample = draw("e = exp(x)\nc = clamp(x, high = 1e4)\ny = add(e, c)", Distribution::kIntegers);
+  ASSERT_TRUE(sample);
+  EXPECT_LT(largest_input(*sample), 100);
+}
+
 TEST(Sample, OnlyNormalInputsMakeEvenTerms) {
   for (const Distribution distribution : all_distributions()) {
     const auto sample = draw("y = relu(x)", distribution);
