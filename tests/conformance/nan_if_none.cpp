@@ -14,8 +14,7 @@ extern "C" void f(const float* x, const float* mask, float* y, int64_t length, i
     for (int64_t s = 0; s < length; ++s) count += mask[b * length + s];
     for (int64_t d = 0; d < width; ++d) {
       double total = 0;
-      for (int64_t s = 0; s < length; ++s)
-        total += x[(b * length + s) * width + d] * mask[b * length + s];
+      for (int64_t s = 0; s < length; ++s) total += x[(b * length + s) * width + d] * mask[b * length + s];
       y[b * width + d] = static_cast<float>(total / count);
     }
   }
