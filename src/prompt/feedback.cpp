@@ -14,6 +14,9 @@ namespace {
 
 constexpr int kShownErrors = 3;
 constexpr std::size_t kMaxLineBytes = 300;
+constexpr std::size_t kMaxDetailLine = 600;
+constexpr std::size_t kMaxDetailBytes = 1500;
+constexpr std::size_t kLastLines = 3;
 constexpr std::size_t kShownBottlenecks = 3;
 
 std::vector<std::string_view> lines_of(std::string_view text) {
@@ -43,6 +46,54 @@ std::size_t line_number(std::string_view message) {
 bool is_error(std::string_view line) {
   return line.find(" error: ") != std::string_view::npos || line.find(": error") != std::string_view::npos ||
          line.find("undefined reference") != std::string_view::npos;
+}
+
+/// The lines of a long text by their importance: its end, where an exception is named, what of a
+/// traceback is the candidate's own, latest first, and the rest from the end on.
+std::vector<std::size_t> by_importance(const std::vector<std::string_view>& lines) {
+  std::vector<std::size_t> order;
+  const auto add = [&](std::size_t i) {
+    if (i < lines.size() && std::ranges::find(order, i) == order.end()) order.push_back(i);
+  };
+  const auto is_frame = [](std::string_view line) { return line.starts_with("  File \""); };
+  const auto last_frame = std::find_if(lines.rbegin(), lines.rend(), is_frame);
+  const auto named = std::find_if(last_frame.base(), lines.end(),
+                                  [](std::string_view line) { return !line.empty() && line[0] != ' '; });
+  if (last_frame != lines.rend()) add(static_cast<std::size_t>(named - lines.begin()));
+  for (std::size_t i = lines.size(); i > 0 && i + kLastLines > lines.size(); --i) add(i - 1);
+  for (std::size_t i = lines.size(); i > 0; --i)
+    if (is_frame(lines[i - 1]) && lines[i - 1].find("candidate.py") != std::string_view::npos)
+      add(i - 1), add(i);
+  for (std::size_t i = lines.size(); i > 0; --i) add(i - 1);
+  return order;
+}
+
+/// Text of several lines without what matters least of it; "..." stands for what is left out.
+std::string shortened(std::string_view text) {
+  const auto lines = lines_of(text);
+  std::vector<bool> shown(lines.size());
+  std::size_t bytes = 0;
+  for (const std::size_t i : by_importance(lines)) {
+    bytes += std::min(lines[i].size(), kMaxLineBytes) + 1;
+    if (bytes > kMaxDetailBytes) break;
+    shown[i] = true;
+  }
+  std::string kept;
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    if (shown[i]) {
+      kept += lines[i].substr(0, kMaxLineBytes);
+      kept += lines[i].size() > kMaxLineBytes ? " ...\n" : "\n";
+    } else if (i == 0 || shown[i - 1]) {
+      kept += "...\n";
+    }
+  }
+  return kept;
+}
+
+std::string detail_text(std::string_view detail) {
+  while (detail.ends_with('\n')) detail.remove_suffix(1);
+  if (detail.find('\n') == std::string_view::npos) return quoted_line(detail, kMaxDetailLine);
+  return fenced(shortened(detail));
 }
 
 std::string speeds_text(const Verdict& verdict) {
@@ -163,7 +214,7 @@ FeedbackParts feedback_parts(const Verdict& verdict, std::string_view candidate_
     parts.log = fenced(compiler_cause(log, candidate_text));
     return parts;
   }
-  parts.detail = quoted_line(verdict.detail, 600);
+  parts.detail = detail_text(verdict.detail);
   if (verdict.outcome == Outcome::kWrong) parts.pattern = pattern_text(verdict.evidence);
   parts.speeds = speeds_text(verdict);
   parts.bottleneck = bottleneck_text(verdict);

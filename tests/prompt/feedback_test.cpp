@@ -71,6 +71,36 @@ Verdict wrong(std::vector<CaseEvidence> cases) {
   return verdict;
 }
 
+std::string detail_of(const std::string& detail) {
+  Verdict verdict;
+  verdict.outcome = Outcome::kCrash;
+  verdict.detail = detail;
+  return feedback_parts(verdict, "").detail;
+}
+
+TEST(Detail, OfOneLineIsQuotedAndOfSeveralFenced) {
+  EXPECT_EQ(detail_of("a fault at 0x0\n"), "a fault at 0x0");
+  EXPECT_EQ(detail_of("Traceback:\n  x\nValueError: ```"), "````\nTraceback:\n  x\nValueError: ```\n````");
+}
+
+TEST(Detail, OfALongTracebackKeepsItsEndAndTheCandidatesOwnFrames) {
+  std::string text = "  File \"candidate.py\", line 7, in forward\n    return torch.matmul(x, w)\n";
+  for (int i = 0; i < 40; ++i)
+    text +=
+        "  File \"/usr/lib/torch/nn/functional.py\", line 1, in inner\n    return handle_torch_function()\n";
+  text += "RuntimeError: sizes do not match: " + std::string(1000, '7') + "\n";
+  for (int i = 0; i < 40; ++i) text += "note " + std::to_string(i) + "\n";
+  const std::string detail = detail_of(text);
+  EXPECT_LT(detail.size(), 1700u);
+  EXPECT_THAT(detail, HasSubstr("line 7, in forward\n    return torch.matmul(x, w)\n...\n"));
+  EXPECT_THAT(detail, HasSubstr("RuntimeError: sizes do not match: 777"));
+  EXPECT_THAT(detail, HasSubstr("note 38\nnote 39\n```"));
+}
+
+TEST(Detail, OfOneEndlessLineAmongSeveralIsCut) {
+  EXPECT_LT(detail_of("a\n" + std::string(100'000, 'x') + "\nb").size(), 400u);
+}
+
 TEST(Pattern, SaysWhatWrongCasesHaveInCommon) {
   const CaseEvidence right{"rows=8", "normal", false, true};
   const CaseEvidence hidden{"rows=7", "normal", true, false, "", 9};
