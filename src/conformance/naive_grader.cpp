@@ -13,7 +13,6 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
-#include <filesystem>
 #include <map>
 #include <span>
 #include <vector>
@@ -21,6 +20,7 @@
 #include "backend/naive_tolerance.h"
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/temporary_folder.h"
 #include "sandbox/jail.h"
 #include "sandbox/memfd.h"
 
@@ -294,20 +294,15 @@ NaiveAnswer grade_naively(const NaiveJob& job) {
 }
 
 Result<std::string> compile_naively(const std::string& source, double timeout_seconds) {
-  std::string folder = (std::filesystem::temp_directory_path() / "lathe-naive-XXXXXX").string();
-  if (!::mkdtemp(folder.data())) return errno_error("cannot make a temporary folder");
-  LATHE_CHECK_OK(write_file_atomically(folder + "/candidate.cpp", source));
+  LATHE_TRY(const TemporaryFolder folder, TemporaryFolder::make("lathe-naive"));
+  LATHE_CHECK_OK(write_file_atomically(folder.path() + "/candidate.cpp", source));
   const std::string command = fmt::format(
       "cd '{}' && ulimit -v 4194304 && exec timeout -k 1 {} g++ -O2 -march=native -std=c++20 -shared -fPIC "
       "-w -o out.so candidate.cpp >/dev/null 2>&1",
-      folder, timeout_seconds);
+      folder.path(), timeout_seconds);
   const int status = std::system(command.c_str());
-  auto object = status == 0
-                    ? read_file(folder + "/out.so")
-                    : Result<std::string>(Error{ErrorCode::kTimeout, "the compiler failed or timed out"});
-  std::error_code code;
-  std::filesystem::remove_all(folder, code);
-  return object;
+  if (status != 0) return Error{ErrorCode::kTimeout, "the compiler failed or timed out"};
+  return read_file(folder.path() + "/out.so");
 }
 
 class CpuNaiveGrader final : public NaiveGrader {

@@ -1,5 +1,4 @@
 #include <fmt/format.h>
-#include <stdlib.h>
 
 #include <algorithm>
 #include <cmath>
@@ -7,6 +6,7 @@
 #include <filesystem>
 
 #include "base/process.h"
+#include "base/temporary_folder.h"
 #include "task/reference.h"
 
 namespace lathe {
@@ -60,21 +60,6 @@ constexpr std::string_view kMain = R"cpp(
     for (const auto& tensor : out) put(tensor.data(), tensor.size() * sizeof(double));
   }
 )cpp";
-
-/// A temporary directory, removed by the destructor.
-struct TemporaryFolder {
-  std::string path;
-  TemporaryFolder() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "lathe-reference-XXXXXX").string();
-    if (mkdtemp(pattern.data()) != nullptr) path = pattern;
-  }
-  TemporaryFolder(TemporaryFolder&& other) noexcept : path(std::exchange(other.path, {})) {}
-  TemporaryFolder& operator=(TemporaryFolder&&) = delete;
-  ~TemporaryFolder() {
-    std::error_code ignored;
-    if (!path.empty()) std::filesystem::remove_all(path, ignored);
-  }
-};
 
 class Message {
  public:
@@ -148,7 +133,7 @@ class NativeReference final : public Reference {
     return all;
   }
 
-  std::string program() const { return folder_.path + "/" + std::string(kEntry); }
+  std::string program() const { return folder_.path() + "/" + std::string(kEntry); }
 
  private:
   TemporaryFolder folder_;
@@ -163,12 +148,11 @@ Result<std::unique_ptr<Reference>> make_native_reference(const TaskSpec& spec) {
     return Error{ErrorCode::kNotFound, fmt::format("no reference source {}", source.string()),
                  "'source' is relative to the task's file", where};
   }
-  TemporaryFolder folder;
-  if (folder.path.empty()) return errno_error("cannot make a temporary folder", "is TMPDIR writable?");
-  const std::string main = folder.path + "/main.cpp";
+  LATHE_TRY(TemporaryFolder folder, TemporaryFolder::make("lathe-reference"));
+  const std::string main = folder.path() + "/main.cpp";
   LATHE_CHECK_OK(write_file_atomically(main, kMain));
   LATHE_TRY(const Completed built, run_command({{"g++", "-std=c++20", "-O2", main, source.string(), "-o",
-                                                 folder.path + "/" + std::string(kEntry)}},
+                                                 folder.path() + "/" + std::string(kEntry)}},
                                                {}, kCompileSeconds));
   if (!built.status.ok()) {
     return invalid(

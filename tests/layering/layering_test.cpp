@@ -49,6 +49,14 @@ TEST(Layering, OnlyOneFilePrintsAndSoNothingUntrustedIsPrintedAsItIs) {
   EXPECT_THAT(found, IsEmpty());
 }
 
+TEST(Layering, NothingThrowsWhereThereIsNoFolderForTemporaryFiles) {
+  static const std::regex throws(R"(temp_directory_path\(\s*\))");
+  std::vector<std::string> found;
+  for (const auto& [path, text] : read_source_tree(std::string(LATHE_SOURCE_DIR) + "/src"))
+    if (std::regex_search(text, throws)) found.push_back(path);
+  EXPECT_THAT(found, IsEmpty()) << "base/temporary_folder.h makes folders";
+}
+
 TEST(Layering, AnUpwardIncludeIsNamedWithItsLine) {
   EXPECT_THAT(check("base/clock.h", "#include \"task/spec.h\""),
               ElementsAre("base/clock.h:2: includes task/spec.h, which stands above it"));
