@@ -21,6 +21,7 @@
 namespace lathe {
 namespace {
 
+constexpr std::int64_t kCancelMs = 50;  // between two looks at whether it was
 constexpr std::size_t kMaxErrorBytes = 64 << 10;
 constexpr int kFirstSpareFd = 64;  // above every descriptor that a child is given
 
@@ -91,15 +92,16 @@ class Conversation {
       : stream_(std::move(stream)), errors_(std::move(errors)), input_(input), most_(max_output_bytes) {}
 
   /// Until both of the command's outputs are closed, or `deadline_ns` by the steady clock.
-  Status run(std::int64_t deadline_ns, Completed& completed) {
+  Status run(std::int64_t deadline_ns, const CancelToken& cancel, Completed& completed) {
     if (input_.empty()) ::shutdown(stream_.get(), SHUT_WR);
     while (stream_.valid() || errors_.valid()) {
       const std::int64_t left_ms = (deadline_ns - steady_clock().now_ns()) / 1'000'000;
       if (left_ms <= 0) return Error{ErrorCode::kTimeout, "the command did not end in time"};
+      if (cancel.cancelled()) return Error{ErrorCode::kCancelled, "the command was cancelled"};
       const short wanted = static_cast<short>(POLLIN | (input_.empty() ? 0 : POLLOUT));
       std::array<pollfd, 2> waiting{{{stream_.get(), wanted, 0}, {errors_.get(), POLLIN, 0}}};
       const int ready =
-          ::poll(waiting.data(), waiting.size(), static_cast<int>(std::min<std::int64_t>(left_ms, 1000)));
+          ::poll(waiting.data(), waiting.size(), static_cast<int>(std::min(left_ms, kCancelMs)));
       if (ready < 0 && errno != EINTR) return errno_error("poll");
       if (ready <= 0) continue;
       if (waiting[0].revents & POLLOUT) send_some();
@@ -194,7 +196,7 @@ Result<ExitStatus> Process::wait(double timeout_seconds) {
 }
 
 Result<Completed> run_command(const Command& command, std::string_view input, double timeout_seconds,
-                              std::size_t max_output_bytes) {
+                              std::size_t max_output_bytes, const CancelToken& cancel) {
   const std::int64_t begin_ns = steady_clock().now_ns();
   int stream[2], errors[2];
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, stream) != 0) return errno_error("socketpair");
@@ -209,7 +211,7 @@ Result<Completed> run_command(const Command& command, std::string_view input, do
   Completed completed;
   const std::int64_t deadline_ns = begin_ns + static_cast<std::int64_t>(timeout_seconds * 1e9);
   LATHE_CHECK_OK(Conversation(std::move(stream_here), std::move(errors_here), input, max_output_bytes)
-                     .run(deadline_ns, completed));
+                     .run(deadline_ns, cancel, completed));
   LATHE_TRY(completed.status, process.wait(timeout_seconds - seconds_since(begin_ns)));
   return completed;
 }

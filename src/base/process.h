@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/cancel.h"
 #include "base/fd.h"
 
 namespace lathe {
@@ -68,10 +69,11 @@ struct Completed {
 };
 
 /// Runs a trusted command to its end with `input` as its standard input, and kills it at the time
-/// limit. Errors: kUnavailable if it cannot be started, kTimeout, kInvalid beyond
-/// `max_output_bytes`. A non-zero exit code is no error here.
+/// limit, or once `cancel` is raised. Errors: kUnavailable if it cannot be started, kTimeout,
+/// kCancelled, kInvalid beyond `max_output_bytes`. A non-zero exit code is no error here.
 Result<Completed> run_command(const Command& command, std::string_view input, double timeout_seconds,
-                              std::size_t max_output_bytes = std::size_t{1} << 20);
+                              std::size_t max_output_bytes = std::size_t{1} << 20,
+                              const CancelToken& cancel = {});
 
 /// A secret of the environment: wiped where the kernel shows it (/proc/PID/environ), and forgotten.
 /// Empty where there is none.

@@ -81,7 +81,7 @@ Result<LintReport> lint_file(const std::string& path, std::uint64_t seed) {
   if (task.reference == ReferenceKind::kProcess)
     return Error{ErrorCode::kUnavailable, path + ": lint runs no Python",
                  "lathe eval --device host:cpu refuses a module that is no reference (docs/host.md)"};
-  return lint(task, Seed::from_number(seed));
+  return lint(task, Seed::from_number(seed), stop_token());
 }
 
 Result<int> lint_all(const TasksOptions& options) {

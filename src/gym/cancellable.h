@@ -3,10 +3,9 @@
 #include <memory>
 
 #include "backend/backend.h"
+#include "task/cancellable.h"
 
 namespace lathe {
-
-Error cancelled_error();
 
 /// A backend whose work ends soon after its token is raised: what runs is killed, nothing new
 /// begins. Errors are then kCancelled, blocks end as kInfra. `inner` must outlive it. Peaks are
@@ -72,9 +71,5 @@ class CancellableBackend final : public Backend {
   std::uint64_t evaluation_ = 0;
   std::atomic<std::int64_t>* waited_ns_ = nullptr;
 };
-
-/// A reference that evaluates nothing more once the token is raised: kCancelled. `inner` must
-/// outlive it.
-std::unique_ptr<Reference> make_cancellable(const Reference& inner, CancelToken cancel);
 
 }  // namespace lathe

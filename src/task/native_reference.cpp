@@ -1,9 +1,12 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <filesystem>
+#include <optional>
 
 #include "base/process.h"
 #include "base/temporary_folder.h"
@@ -15,11 +18,13 @@ namespace {
 constexpr double kCompileSeconds = 60;
 constexpr double kRunSeconds = 60;
 constexpr std::string_view kEntry = "reference";
+constexpr std::uint64_t kUnwritten = 0x7ff8'6c61'7468'6521;  // of a NaN that no arithmetic makes
 
-/// The driver program: reads the dims, each input after its size, and the size of each output;
-/// writes the outputs.
+/// The driver program: reads the dims, each input after its size, what unwritten elements hold, and
+/// the size of each output; writes the outputs.
 constexpr std::string_view kMain = R"cpp(
 #include <unistd.h>
+#include <bit>
 #include <cstdlib>
 #include <vector>
   extern "C" void reference(const double* const* in, double* const* out, const long long* dims);
@@ -51,7 +56,8 @@ constexpr std::string_view kMain = R"cpp(
       get(tensor.data(), tensor.size() * sizeof(double));
     }
     std::vector<std::vector<double>> out(static_cast<std::size_t>(number()));
-    for (auto& tensor : out) tensor.resize(static_cast<std::size_t>(number()));
+    const double unwritten = std::bit_cast<double>(number());
+    for (auto& tensor : out) tensor.assign(static_cast<std::size_t>(number()), unwritten);
     std::vector<const double*> from;
     std::vector<double*> to;
     for (const auto& tensor : in) from.push_back(tensor.data());
@@ -82,6 +88,7 @@ Message request_of(const BoundTask& task, std::span<const HostTensor> inputs) {
   message.add(static_cast<std::int64_t>(inputs.size()));
   for (const HostTensor& input : inputs) message.add(input.decode());
   message.add(static_cast<std::int64_t>(task.spec->outputs.size()));
+  message.add(static_cast<std::int64_t>(kUnwritten));
   for (const OutputDecl& output : task.spec->outputs) message.add(element_count(task.shape_of(output.name)));
   return message;
 }
@@ -101,12 +108,43 @@ void add_tolerance(const TaskSpec& spec, const Numerics& numerics, Expected& exp
   }
 }
 
+std::string shape_of(const BoundTask& task) {
+  std::vector<std::string> dims;
+  for (const std::string& dim : task.spec->dim_names)
+    dims.push_back(fmt::format("{}={}", dim, task.dims.at(dim)));
+  return dims.empty() ? "" : fmt::format(" at {}", fmt::join(dims, ", "));
+}
+
+/// "y[2, 3]"
+std::string element_of(const Expected& output, std::size_t element) {
+  std::vector<std::size_t> place;
+  for (std::size_t axis = output.value.shape.size(); axis-- > 0;) {
+    const auto extent = static_cast<std::size_t>(output.value.shape[axis]);
+    place.insert(place.begin(), element % extent);
+    element /= extent;
+  }
+  return fmt::format("{}[{}]", output.name, fmt::join(place, ", "));
+}
+
+std::optional<std::size_t> first_unwritten(std::span<const double> values) {
+  for (std::size_t i = 0; i < values.size(); ++i)
+    if (std::bit_cast<std::uint64_t>(values[i]) == kUnwritten) return i;
+  return std::nullopt;
+}
+
 class NativeReference final : public Reference {
  public:
-  explicit NativeReference(TemporaryFolder folder) : folder_(std::move(folder)) {}
+  NativeReference(std::string source, TemporaryFolder folder)
+      : source_(std::move(source)), folder_(std::move(folder)) {}
 
   Result<std::vector<Expected>> evaluate(const BoundTask& task, std::span<const HostTensor> inputs,
                                          const Numerics& numerics) const override {
+    return evaluate_unless({}, task, inputs, numerics);
+  }
+
+  Result<std::vector<Expected>> evaluate_unless(const CancelToken& cancel, const BoundTask& task,
+                                                std::span<const HostTensor> inputs,
+                                                const Numerics& numerics) const override {
     std::vector<Expected> all;
     std::size_t output_bytes = 0;
     for (const OutputDecl& output : task.spec->outputs) {
@@ -117,17 +155,20 @@ class NativeReference final : public Reference {
       output_bytes += expected.value.data.size() * sizeof(double);
       all.push_back(std::move(expected));
     }
-    LATHE_TRY(const Completed run,
-              run_command({{program()}}, request_of(task, inputs).bytes(), kRunSeconds, output_bytes));
-    if (!run.status.ok())
-      return invalid("the native reference failed: " + run.status.to_string(), run.errors);
-    if (run.output.size() != output_bytes)
-      return Error{ErrorCode::kIo, "the native reference ended before it wrote all outputs"};
-    const char* from = run.output.data();
+    const auto run = run_command({.argv = {program()}, .own_group = true}, request_of(task, inputs).bytes(),
+                                 kRunSeconds, output_bytes, cancel);
+    if (!run.ok()) return failed_run(task, run.error(), output_bytes);
+    if (!run->status.ok()) return fault(task, "ended early: " + run->status.to_string(), run->errors);
+    if (run->output.size() != output_bytes)
+      return fault(task, "ended before all of its outputs were written");
+    const char* from = run->output.data();
     for (Expected& expected : all) {
       const std::size_t bytes = expected.value.data.size() * sizeof(double);
       std::memcpy(expected.value.data.data(), from, bytes);
       from += bytes;
+      if (const auto element = first_unwritten(expected.value.data))
+        return fault(task, fmt::format("does not write {}", element_of(expected, *element)),
+                     "it writes each element of each output, and reads none before");
       add_tolerance(*task.spec, numerics, expected);
     }
     return all;
@@ -136,6 +177,21 @@ class NativeReference final : public Reference {
   std::string program() const { return folder_.path() + "/" + std::string(kEntry); }
 
  private:
+  Error fault(const BoundTask& task, const std::string& what, const std::string& hint = {}) const {
+    return invalid(fmt::format("the native reference {} {}{}", source_, what, shape_of(task)), hint,
+                   {task.spec->path, 0, 0});
+  }
+
+  Error failed_run(const BoundTask& task, const Error& error, std::size_t output_bytes) const {
+    if (error.code == ErrorCode::kTimeout)
+      return fault(task, fmt::format("did not end within {} s", kRunSeconds), "score smaller shapes");
+    if (error.code == ErrorCode::kInvalid)
+      return fault(task, fmt::format("wrote more than the {} bytes of its outputs", output_bytes),
+                   "standard output is where they go: print nothing there");
+    return error;
+  }
+
+  std::string source_;
   TemporaryFolder folder_;
 };
 
@@ -159,7 +215,7 @@ Result<std::unique_ptr<Reference>> make_native_reference(const TaskSpec& spec) {
         fmt::format("the reference {} does not compile: {}", source.string(), built.status.to_string()),
         built.errors.substr(0, 2000), where);
   }
-  return std::unique_ptr<Reference>(new NativeReference(std::move(folder)));
+  return std::unique_ptr<Reference>(new NativeReference(source.string(), std::move(folder)));
 }
 
 }  // namespace lathe

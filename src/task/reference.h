@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/cancel.h"
 #include "task/bound_task.h"
 #include "task/products.h"
 
@@ -102,6 +103,13 @@ class Reference {
   virtual ~Reference() = default;
   virtual Result<std::vector<Expected>> evaluate(const BoundTask& task, std::span<const HostTensor> inputs,
                                                  const Numerics& numerics) const = 0;
+  /// evaluate() that ends early, with kCancelled, where that is possible.
+  virtual Result<std::vector<Expected>> evaluate_unless(const CancelToken& cancel, const BoundTask& task,
+                                                        std::span<const HostTensor> inputs,
+                                                        const Numerics& numerics) const {
+    (void)cancel;
+    return evaluate(task, inputs, numerics);
+  }
   /// evaluate() for a part of each output. Evaluates everything if the task cannot be sliced
   /// (task/slices.h).
   virtual Result<std::vector<Expected>> evaluate_part(const BoundTask& task,

@@ -1,8 +1,11 @@
 #include <gmock/gmock.h>
 
+#include <chrono>
 #include <filesystem>
+#include <thread>
 
 #include "base/fd.h"
+#include "task/cancellable.h"
 #include "task/generate_inputs.h"
 #include "task/reference.h"
 #include "tests/task/example_tasks.h"
@@ -69,6 +72,49 @@ TEST(NativeReference, SurvivesACrash) {
   const BoundTask task = bind_first(spec);
   const auto inputs = generate_inputs(task, Distribution::kNormal, Seed::from_number(1));
   EXPECT_FALSE((*reference)->evaluate(task, inputs, Numerics{}).ok());
+}
+
+/// What the first shape's reference fails with.
+Error error_of(const std::string& body, const CancelToken& cancel = {}) {
+  const TaskSpec spec = task_with(
+      "#include <unistd.h>\nextern \"C\" void reference(const double* const*, double* const* out, const long "
+      "long*) { " +
+      body + " }");
+  const auto reference = make_reference(spec);
+  EXPECT_TRUE(reference.ok());
+  const BoundTask task = bind_first(spec);
+  const auto inputs = generate_inputs(task, Distribution::kNormal, Seed::from_number(1));
+  const auto cancellable = make_cancellable(**reference, cancel);
+  const auto expected = cancellable->evaluate(task, inputs, Numerics{});
+  return expected.ok() ? Error{} : expected.error();
+}
+
+TEST(NativeReference, FaultsNameTheSourceAndTheShape) {
+  const std::string crash = error_of("(void)out; __builtin_trap();").to_string();
+  EXPECT_THAT(crash, testing::HasSubstr("scan.toml"));
+  EXPECT_THAT(crash,
+              testing::HasSubstr("scan.cpp ended early: killed by Illegal instruction at rows=3, cols=5"));
+  EXPECT_THAT(error_of("for (int i = 0; i < 15; ++i) out[0][i] = i; write(1, \"debug\", 5);").to_string(),
+              testing::HasSubstr("scan.cpp wrote more than the 120 bytes of its outputs at rows=3"));
+}
+
+TEST(NativeReference, NamesAnElementThatItDoesNotWrite) {
+  EXPECT_THAT(error_of("for (int i = 0; i < 15; ++i) if (i != 8) out[0][i] = i;").to_string(),
+              testing::HasSubstr("does not write y[1, 3] at rows=3, cols=5"));
+  EXPECT_THAT(error_of("for (int i = 0; i < 15; ++i) out[0][i] += i;").to_string(),
+              testing::HasSubstr("does not write y[0, 0]"));
+}
+
+TEST(NativeReference, EndsWhenItIsCancelled) {
+  const CancelToken cancel;
+  std::thread later([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    cancel.cancel();
+  });
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_EQ(error_of("(void)out; for (;;) pause();", cancel).code, ErrorCode::kCancelled);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(20));
+  later.join();
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/statistics.h"
+#include "task/cancellable.h"
 #include "task/lint/cases.h"
 
 namespace lathe {
@@ -337,8 +338,9 @@ bool LintReport::sound() const {
   return std::ranges::none_of(findings, [](const LintFinding& finding) { return finding.fatal; });
 }
 
-Result<LintReport> lint(const TaskSpec& spec, const Seed& seed) {
-  LATHE_TRY(const std::unique_ptr<Reference> reference, make_reference(spec));
+Result<LintReport> lint(const TaskSpec& spec, const Seed& seed, const CancelToken& cancel) {
+  LATHE_TRY(const std::unique_ptr<Reference> made, make_reference(spec));
+  const std::unique_ptr<Reference> reference = make_cancellable(*made, cancel);
   const Dims& headline = spec.shapes.front().dims;
   const Dims small = lint_shape(spec);
   LATHE_TRY(const BoundTask task, lathe::bind(spec, small));

@@ -22,7 +22,7 @@ struct LintReport {
 
 /// Refuses tasks that a wrong kernel could pass: every mutant must fail, every input must move the
 /// output, the output must not be almost constant, and randomly rounded runs must stay inside the
-/// propagated bound.
-Result<LintReport> lint(const TaskSpec& spec, const Seed& seed);
+/// propagated bound. Errors: kCancelled, soon only where a native reference runs.
+Result<LintReport> lint(const TaskSpec& spec, const Seed& seed, const CancelToken& cancel = {});
 
 }  // namespace lathe
