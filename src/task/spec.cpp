@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <set>
 
@@ -158,6 +159,9 @@ Status read_tensor(const TomlTable& table, TaskSpec& spec) {
       return invalid("only a scalar has a value", "use role = \"scalar\"", table.where("value"));
     }
     LATHE_TRY(decl.value, table.real("value", 0));
+    if (std::isnan(*decl.value))
+      return invalid(fmt::format("the value of '{}' is not a number", decl.name),
+                     "leave it out, and values are drawn", table.where("value"));
   }
   LATHE_CHECK_OK(read_generator(table, spec, decl));
   if (decl.role == Role::kIndex && info(decl.dtype).is_float) {
