@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <set>
+#include <string_view>
 
 #include "base/statistics.h"
 #include "task/cancellable.h"
@@ -57,6 +59,19 @@ double distance(const Expected& expected, std::span<const double> values) {
     largest = std::isnan(ratio) ? INFINITY : std::max(largest, ratio);
   }
   return largest;
+}
+
+/// How many places the node's indices may name: of its operand 1, but for bincount. Nothing of ops
+/// without such.
+std::optional<std::int64_t> places_of(const NodeDecl& node, const OpSite& site) {
+  static const std::set<std::string_view> kGather = {"gather", "embedding", "take_along"};
+  static const std::set<std::string_view> kScatter = {"scatter", "scatter_add", "scatter_max", "scatter_min",
+                                                      "bincount"};
+  if (kScatter.contains(node.op_name)) return site.out[0];
+  if (!kGather.contains(node.op_name)) return std::nullopt;
+  const std::int64_t axis = site.attrs.integer("axis", node.op_name == "take_along" ? -1 : 0);
+  const auto rank = static_cast<std::int64_t>(site.in[0].size());
+  return site.in[0][static_cast<std::size_t>(axis < 0 ? axis + rank : axis)];
 }
 
 /// State shared by the checks.
@@ -160,6 +175,24 @@ class Linter {
     }
   }
 
+  /// What an index names that is not there; empty if nothing does.
+  std::string stray_index(const Sample& sample) const {
+    if (spec_.nodes.empty()) return "";
+    const auto values = evaluate_graph(task_, sample.inputs, sample.numerics);
+    if (!values.ok()) return "";
+    for (std::size_t i = 0; i < spec_.nodes.size(); ++i) {
+      const NodeDecl& node = spec_.nodes[i];
+      const auto places = places_of(node, task_.site(i));
+      if (!places) continue;
+      const std::string& index = node.in[node.in.size() > 1 ? 1 : 0];
+      const auto [least, most] = std::ranges::minmax(values->at(index).data);
+      if (least >= 0 && most < static_cast<double>(*places)) continue;
+      return fmt::format("'{}' names place {}, and {} makes '{}' of {} places, counted from 0", index,
+                         least < 0 ? least : most, node.op_name, node.out, *places);
+    }
+    return "";
+  }
+
   void check_finite(std::size_t output) {
     for (const Sample& sample : cases_) {
       const Value& value = sample.expected[output].value;
@@ -173,10 +206,12 @@ class Linter {
       }
       const std::string& out = spec_.outputs[output].name;
       if (values > 0) {
-        const std::string text = fmt::format(
-            "{} values of {} are not finite on {} inputs: {}, and fill masked "
-            "places with a finite number",
-            values, out, name(sample.distribution), kKeepFromZero);
+        const std::string stray = stray_index(sample);
+        const std::string remedy =
+            stray.empty() ? fmt::format("{}, and fill masked places with a finite number", kKeepFromZero)
+                          : stray + ": declare a limit that is the extent";
+        const std::string text = fmt::format("{} values of {} are not finite on {} inputs: {}", values, out,
+                                             name(sample.distribution), remedy);
         sample.distribution == Distribution::kNormal ? fatal("finite_output", text)
                                                      : warn("finite_output", text);
       }

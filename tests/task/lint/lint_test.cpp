@@ -434,6 +434,29 @@ shape = [{ rows = 4096, segments = 64, width = 128, table = 1024 }]
   EXPECT_THAT(fatal_checks(lint_of(spec)), IsEmpty());
 }
 
+TEST(Lint, SaysWhichIndexLeavesItsTable) {
+  const auto text_of = [](const std::string& graph) {
+    const LintReport report = lint_of(task_of(R"toml(
+name = "stray"
+dims = { rows = [1, 4096], width = [1, 128], table = [1, 1024] }
+tensor = [
+  { name = "t", shape = ["table", "width"] },
+  { name = "x", shape = ["rows", "width"] },
+  { name = "i", shape = ["rows"], role = "index", gen = { kind = "index", limit = "2 * table" } },
+]
+graph = """
+)toml" + graph + R"toml(
+"""
+shape = [{ rows = 512, width = 8, table = 16 }]
+)toml"));
+    const auto found = std::ranges::find(report.findings, "finite_output", &LintFinding::check);
+    return found == report.findings.end() ? "" : found->text;
+  };
+  EXPECT_THAT(text_of("e = embedding(t, i)\ny = add(e, x)"),
+              AllOf(HasSubstr("'i' names place "), HasSubstr("makes 'e' of "), Not(HasSubstr("epsilon"))));
+  EXPECT_THAT(text_of("y = scatter_add(t, i, x)"), HasSubstr("and scatter_add makes 'y' of "));
+}
+
 TEST(Lint, PassesARecurrenceAndProductsOfGroups) {
   const TaskSpec scan = task_of(R"toml(
 name = "selective_scan"
