@@ -3,7 +3,11 @@
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+#include <vector>
 
+#include "base/visible_text.h"
 #include "record/json_reader.h"
 
 namespace lathe {
@@ -269,17 +273,44 @@ std::size_t json_nesting(std::string_view text) {
   return deepest;
 }
 
-Result<json> parse_json(std::string_view text, std::string_view what) {
+namespace {
+
+Result<json> parse_json_with(const json::parser_callback_t& callback, std::string_view text,
+                             std::string_view what) {
   // Copying, writing and comparing a value takes a frame of the stack for each level.
   if (json_nesting(text) > kDeepestJson)
     return invalid(fmt::format("{} is nested deeper than {} levels", what, kDeepestJson));
   try {
-    return json::parse(text);
+    return json::parse(text, callback);
   } catch (const json::exception& e) {
     std::string_view why = e.what();  // "[json.exception.parse_error.101] parse error at line 1, ..."
     if (const auto end = why.find("] "); end != why.npos) why.remove_prefix(end + 2);
     return invalid(fmt::format("{} is no JSON: {}", what, shortened(why)));
   }
+}
+
+}  // namespace
+
+Result<json> parse_json(std::string_view text, std::string_view what) {
+  return parse_json_with(nullptr, text, what);
+}
+
+Result<json> parse_unambiguous_json(std::string_view text, std::string_view what) {
+  std::vector<std::set<std::string>> keys;  // of the objects that are open
+  std::optional<std::string> repeated;
+  const auto watch = [&](int, json::parse_event_t event, json& parsed) {
+    if (event == json::parse_event_t::object_start) keys.emplace_back();
+    if (event == json::parse_event_t::object_end) keys.pop_back();
+    if (event != json::parse_event_t::key || repeated) return true;
+    auto key = parsed.get<std::string>();
+    if (!keys.back().insert(key).second) repeated = std::move(key);
+    return true;
+  };
+  auto document = parse_json_with(watch, text, what);
+  if (document.ok() && repeated)
+    return invalid(fmt::format("{} has the field '{}' twice", what,
+                               visible_line(std::string_view(*repeated).substr(0, 80))));
+  return document;
 }
 
 }  // namespace lathe

@@ -20,7 +20,7 @@ using nlohmann::json;
 Result<json> parse_body(std::string_view body) {
   if (json_nesting(body) > kMaxNesting)
     return invalid(fmt::format("the body is nested deeper than {} levels", kMaxNesting));
-  return parse_json(body, "the body");
+  return parse_unambiguous_json(body, "the body");
 }
 
 /// A body in which null stands for each item of its one list, and the items' texts.
@@ -71,11 +71,12 @@ Skeleton skeleton_of(std::string_view body) {
 /// The items where the body as a whole is no JSON, but all of it besides them is.
 std::optional<ListBody> parse_each(std::string_view body, const std::string& name) {
   const Skeleton skeleton = skeleton_of(body);
-  auto rest = parse_json(skeleton.text, "the body");
+  auto rest = parse_unambiguous_json(skeleton.text, "the body");
   if (!rest.ok() || !rest->is_object() || !rest->contains(name)) return std::nullopt;
   if ((*rest)[name] != json(json::array_t(skeleton.items.size()))) return std::nullopt;
   ListBody parsed{*std::move(rest), {}};
-  for (const std::string_view item : skeleton.items) parsed.items.push_back(parse_json(item, "the item"));
+  for (const std::string_view item : skeleton.items)
+    parsed.items.push_back(parse_unambiguous_json(item, "the item"));
   return parsed;
 }
 

@@ -187,6 +187,24 @@ RewardQuestion question(const std::string& reward, const std::string& peer = {})
   return {find_reward(reward).value(), peer};
 }
 
+TEST(Requests, AFieldThatOccursTwiceIsRefused) {
+  const auto twice = parse_evaluation(R"({"task": "a", "candidate": "x", "task": "b"})");
+  ASSERT_FALSE(twice.ok());
+  EXPECT_THAT(twice.error().message, testing::HasSubstr("the field 'task' twice"));
+  EXPECT_FALSE(parse_evaluation(R"({"task": {"toml": "a", "toml": "b"}, "candidate": "x"})").ok());
+  EXPECT_TRUE(parse_evaluation(R"({"task": {"name": "task"}, "candidate": "task"})").ok());
+  const auto batch = parse_batch(
+      R"({"items": [{"task": "a", "candidate": "x"}, {"task": "a", "candidate": "x", "candidate": "y"}]})");
+  ASSERT_TRUE(batch.ok());
+  EXPECT_TRUE((*batch)[0].ok());
+  ASSERT_FALSE((*batch)[1].ok());
+  EXPECT_THAT((*batch)[1].error().message, testing::HasSubstr("'candidate' twice"));
+  const auto lists = parse_batch(
+      R"({"items": [{"task": "a", "candidate": "x"}], "items": [{"task": "b", "candidate": "x"}]})");
+  ASSERT_FALSE(lists.ok());
+  EXPECT_THAT(lists.error().message, testing::HasSubstr("'items' twice"));
+}
+
 TEST(Evidence, RewardsAreTheNamedFunctions) {
   const Verdict verdict = passed(2.5, 1.25);
   for (const Reward& reward : rewards()) {
