@@ -24,6 +24,7 @@ _LARGEST_CANDIDATE = 1 << 20
 _BAD_CANDIDATE = "bad_candidate"  # the reason of a verdict on a text that is no candidate
 _OUTDATED = "the gym has been updated since: submit it again"  # what an older version was asked has failed so
 _TRANSIENT = frozenset({429, 502, 503, 504})
+_OF_ONE = frozenset({400, 404, 500})  # what is asked of one evaluation may fail so where others do not
 
 Progress = Union[Callable[[int, int], None], bool, None]
 """Called with how many evaluations are done, and of how many; True is a bar on standard error."""
@@ -101,9 +102,8 @@ _Taken = Union[str, LatheError]
 """An id, or why the service did not take a submission."""
 
 
-def _submit_each(submissions: Sequence[Submission], reward: str = "") -> Exchange[list[_Taken]]:
-    """`reward`: one that the service does not have is refused before anything is submitted."""
-    query = {"reward": reward} if reward else {}
+def _submit_each(submissions: Sequence[Submission], query: Mapping[str, str] = {}) -> Exchange[list[_Taken]]:
+    """`query`: a reward or a peer that no service has is refused before anything is submitted."""
     taken: list[_Taken] = [_objection(submission) or "" for submission in submissions]
     sent = [i for i, one in enumerate(taken) if one == ""]
     for batch in _batches([submissions[i] for i in sent]):
@@ -171,12 +171,12 @@ def _wait(id: str, seconds: Optional[float]) -> Exchange[Evaluation]:
 
 
 def _evaluate(
-    submissions: Sequence[Submission], tries: int, progress: Progress, reward: str = ""
+    submissions: Sequence[Submission], tries: int, progress: Progress, query: Mapping[str, str] = {}
 ) -> Exchange[list[Evaluation]]:
     bar = ProgressBar() if progress is True else None
     tell = bar if progress is True else progress
     try:
-        all_taken = yield from _submit_each(submissions, reward)
+        all_taken = yield from _submit_each(submissions, query)
         done: list[Evaluation] = []
         for submission, taken in zip(submissions, all_taken):
             done.append((yield from _answer_to(submission, taken, tries)))
@@ -191,13 +191,18 @@ def _evaluate(
 def _answer_to(submission: Submission, taken: _Taken, tries: int) -> Exchange[Evaluation]:
     if isinstance(taken, LatheError):
         return _refused(submission, taken)
-    evaluation = yield from _wait(taken, None)
-    for _ in range(tries - 1):
-        machine_failed = evaluation.verdict is not None and evaluation.verdict.machine_failed
-        if not machine_failed and evaluation.error != _OUTDATED:
-            break
-        (id,) = yield from _submit([submission])
-        evaluation = yield from _wait(id, None)
+    try:
+        evaluation = yield from _wait(taken, None)
+        for _ in range(tries - 1):
+            machine_failed = evaluation.verdict is not None and evaluation.verdict.machine_failed
+            if not machine_failed and evaluation.error != _OUTDATED:
+                break
+            (id,) = yield from _submit([submission])
+            evaluation = yield from _wait(id, None)
+    except LatheError as error:
+        if error.status not in _OF_ONE:
+            raise
+        return _refused(submission, error)
     # Two submissions of one evaluation share an id; each keeps its tag.
     return replace(evaluation, tag=submission.tag)
 
@@ -220,11 +225,15 @@ _WITHOUT_VERDICT = {
 def _grade(
     submissions: Sequence[Submission], scoring: Scoring, tries: int, progress: Progress
 ) -> Exchange[list[Graded]]:
-    evaluations = yield from _evaluate(
-        [replace(submission, depth=scoring.depth) for submission in submissions], tries, progress, scoring.reward
-    )
     query = {"reward": scoring.reward, **({"peer": scoring.peer} if scoring.peer else {})}
-    documents: dict[str, dict[str, Any]] = {}
+    evaluations = yield from _evaluate(
+        [replace(submission, depth=scoring.depth) for submission in submissions], tries, progress, query
+    )
+    documents: dict[str, Union[dict[str, Any], LatheError]] = {}
+    for evaluation in evaluations:
+        if evaluation.verdict is not None and evaluation.state != "refused" and evaluation.id not in documents:
+            documents[evaluation.id] = yield from _evidence_of_one(evaluation.id, query)
+    without_reward = _tasks_without_reward(evaluations, documents)
     graded: list[Graded] = []
     for evaluation in evaluations:
         if evaluation.verdict is None:
@@ -235,12 +244,37 @@ def _grade(
             # Every reward of a candidate that cannot be built is 0.
             graded.append(Graded(evaluation, f"The candidate was not read: {evaluation.error}.", 0.0))
             continue
-        if evaluation.id not in documents:
-            documents[evaluation.id] = yield _Call("GET", f"/v1/evaluations/{evaluation.id}/evidence", query)
         document = documents[evaluation.id]
-        reward = None if document.get("retry") else float(document["reward"])
-        graded.append(Graded(evaluation, document["feedback"], reward))
+        if isinstance(document, LatheError):
+            graded.append(Graded(evaluation, f"There is no reward: {document.message}.", None))
+            continue
+        feedback, reward = document.get("feedback", ""), document.get("reward")
+        missing = without_reward.get(evaluation.document.get("task"))
+        if missing:
+            feedback, reward = f"There is no reward: {missing}.\n{feedback}", None
+        graded.append(Graded(evaluation, feedback, None if reward is None else float(reward)))
     return graded
+
+
+def _evidence_of_one(id: str, query: Mapping[str, str]) -> Exchange[Union[dict[str, Any], LatheError]]:
+    try:
+        return (yield _Call("GET", f"/v1/evaluations/{id}/evidence", query))
+    except LatheError as error:
+        if error.status not in _OF_ONE:
+            raise
+        return error
+
+
+def _tasks_without_reward(
+    evaluations: Sequence[Evaluation], documents: Mapping[str, Union[dict[str, Any], LatheError]]
+) -> dict[Any, str]:
+    """Why, by task: what no right kernel can earn shall cost no wrong one anything."""
+    reasons: dict[Any, str] = {}
+    for evaluation in evaluations:
+        document = documents.get(evaluation.id)
+        if isinstance(document, LatheError) and document.status == 400:
+            reasons.setdefault(evaluation.document.get("task"), document.message)
+    return reasons
 
 
 @dataclass(frozen=True)
@@ -370,7 +404,8 @@ class Client:
         tries: int = 3,
         progress: Progress = None,
     ) -> list[Graded]:
-        """Rewards and feedback in the order of the submissions; their depth is the scoring's."""
+        """Rewards and feedback in the order of the submissions; their depth is the scoring's. Raises for a reward or
+        a peer that there is not; where a task has no such peer, its answers have the reward None."""
         return self._run(_grade(submissions, scoring, tries, progress))
 
     def submit(self, submissions: Sequence[Submission]) -> list[str]:
@@ -396,7 +431,12 @@ class Client:
         try:
             call = next(exchange)
             while True:
-                call = exchange.send(self._answer(call))
+                try:
+                    answer = self._answer(call)
+                except LatheError as error:
+                    call = exchange.throw(error)
+                else:
+                    call = exchange.send(answer)
         except StopIteration as end:
             value: Value = end.value
             return value
@@ -473,7 +513,12 @@ class AsyncClient:
         try:
             call = next(exchange)
             while True:
-                call = exchange.send(await self._answer(call))
+                try:
+                    answer = await self._answer(call)
+                except LatheError as error:
+                    call = exchange.throw(error)
+                else:
+                    call = exchange.send(answer)
         except StopIteration as end:
             value: Value = end.value
             return value

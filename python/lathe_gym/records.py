@@ -138,9 +138,11 @@ class Graded:
     evaluation: Evaluation
     feedback: str
     reward: Optional[float]
-    """None: nothing is known (`retry`)."""
+    """None: nothing is known (`retry`), or there is none of this verdict, as the task has no such peer: the feedback
+    says why."""
 
     @property
     def retry(self) -> bool:
         """The machine failed, or the evaluation has no verdict: no reward, not a reward of 0."""
-        return self.reward is None
+        verdict = self.evaluation.verdict
+        return self.reward is None and (verdict is None or verdict.machine_failed)

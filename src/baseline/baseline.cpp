@@ -20,6 +20,20 @@ Result<Candidate> process_candidate(const TaskSpec& task) {
                          "naive");
 }
 
+/// Those with groups that a library of the dialect can compute, as far as the task wants them.
+std::vector<std::pair<std::string, std::vector<VendorGroup>>> groups_by_library(const TaskSpec& task,
+                                                                                Dialect dialect) {
+  std::vector<std::pair<std::string, std::vector<VendorGroup>>> found;
+  if (task.reference == ReferenceKind::kProcess) return found;
+  for (const std::string_view library : vendor_libraries(dialect)) {
+    if (!task.baselines.empty() && std::ranges::find(task.baselines, library) == task.baselines.end())
+      continue;
+    if (auto groups = vendor_groups(task, library); !groups.empty())
+      found.emplace_back(library, std::move(groups));
+  }
+  return found;
+}
+
 }  // namespace
 
 Result<Candidate> naive_candidate(const TaskSpec& task, Dialect dialect) {
@@ -29,19 +43,19 @@ Result<Candidate> naive_candidate(const TaskSpec& task, Dialect dialect) {
   return Error{ErrorCode::kUnavailable, "the task's native reference has no CUDA version"};
 }
 
+std::vector<std::string> baseline_names(const TaskSpec& task, Dialect dialect) {
+  std::vector<std::string> names = {"naive"};
+  for (const auto& [library, groups] : groups_by_library(task, dialect)) names.push_back(library);
+  return names;
+}
+
 Result<std::vector<Baseline>> make_baselines(const TaskSpec& task, Dialect dialect) {
   std::vector<Baseline> baselines;
   LATHE_TRY(Candidate naive, naive_candidate(task, dialect));
   baselines.push_back({"naive", std::move(naive)});
-  if (task.reference == ReferenceKind::kProcess) return baselines;
-  for (const std::string_view library : vendor_libraries(dialect)) {
-    const auto wanted = [&](const std::string& name) { return name == library; };
-    if (!task.baselines.empty() && std::none_of(task.baselines.begin(), task.baselines.end(), wanted))
-      continue;
-    const std::vector<VendorGroup> groups = vendor_groups(task, library);
-    if (groups.empty()) continue;
-    LATHE_TRY(Candidate candidate, compose_candidate(task, groups, std::string(library), dialect));
-    baselines.push_back({std::string(library), std::move(candidate)});
+  for (const auto& [library, groups] : groups_by_library(task, dialect)) {
+    LATHE_TRY(Candidate candidate, compose_candidate(task, groups, library, dialect));
+    baselines.push_back({library, std::move(candidate)});
   }
   return baselines;
 }

@@ -21,6 +21,9 @@ struct Baseline {
 /// work item becomes a thread.
 Result<Candidate> naive_candidate(const TaskSpec& task, Dialect dialect = Dialect::kCpu);
 
+/// The names of the peers that make_baselines() makes.
+std::vector<std::string> baseline_names(const TaskSpec& task, Dialect dialect = Dialect::kCpu);
+
 /// The naive build and, for each library that implements at least one node of the task, a candidate
 /// whose `node` steps use it (fused where the library has the fused primitive) and whose other
 /// nodes are naive. Restricted to task.baselines if that is not empty; the naive build is always

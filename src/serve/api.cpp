@@ -1,6 +1,7 @@
 #include "serve/api.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <atomic>
@@ -13,6 +14,7 @@
 #include "base/guard.h"
 #include "base/random.h"
 #include "base/visible_text.h"
+#include "baseline/baseline.h"
 #include "record/json.h"
 #include "serve/metrics.h"
 #include "serve/remote_workers.h"
@@ -158,6 +160,7 @@ class TheApi final : public Api, public std::enable_shared_from_this<TheApi> {
     for (const StoredTask& task : options_.own_tasks) {
       known_.emplace(task.digest, task.name);
       own_.emplace(task.name, task.digest);
+      own_texts_.emplace(task.digest, task.text);
     }
   }
 
@@ -186,9 +189,9 @@ class TheApi final : public Api, public std::enable_shared_from_this<TheApi> {
   };
   static const std::vector<Route>& routes() {
     static const std::vector<Route> all = {
-        {{"POST", "/v1/evaluations", {"reward", "wait"}}, Role::kSubmit, &TheApi::submit},
+        {{"POST", "/v1/evaluations", {"peer", "reward", "wait"}}, Role::kSubmit, &TheApi::submit},
         {{"GET", "/v1/evaluations", {"after", "limit", "wait"}}, Role::kRead, &TheApi::list_finished},
-        {{"POST", "/v1/evaluations/batch", {"reward"}}, Role::kSubmit, &TheApi::submit_batch},
+        {{"POST", "/v1/evaluations/batch", {"peer", "reward"}}, Role::kSubmit, &TheApi::submit_batch},
         {{"GET", "/v1/evaluations/{id}", {"wait"}}, Role::kRead, &TheApi::show},
         {{"DELETE", "/v1/evaluations/{id}"}, Role::kSubmit, &TheApi::cancel},
         {{"GET", "/v1/evaluations/{id}/evidence", {"peer", "reward"}}, Role::kRead, &TheApi::evidence},
@@ -310,8 +313,10 @@ class TheApi final : public Api, public std::enable_shared_from_this<TheApi> {
   void refuse(const CallPtr& call, const Error& error) { call->respond(error_response(error, call->trace)); }
 
   /// The submission of an item; a task that came as text is added to `tasks`.
-  Result<Submission> submission_of(EvaluationItem item, const Call& call, std::vector<StoredTask>& tasks) {
+  Result<Submission> submission_of(EvaluationItem item, const std::optional<RewardQuestion>& reward,
+                                   const Call& call, std::vector<StoredTask>& tasks) {
     Submission submission;
+    std::optional<TaskText> sent;
     if (!item.task.toml.empty()) {
       TaskText text{std::move(item.task.toml)};
       if (!item.task.files.empty()) text.module = item.task.files.begin()->second;
@@ -320,9 +325,11 @@ class TheApi final : public Api, public std::enable_shared_from_this<TheApi> {
         LATHE_TRY(TaskSpec spec, parse_sent_task(text, item.task.files));
         tasks.push_back({spec.digest, spec.name, text.joined()});
       }
+      sent = std::move(text);
     } else {
       LATHE_TRY(submission.key.task, known_task(item.task));
     }
+    if (reward && !reward->peer.empty()) LATHE_CHECK_OK(check_peer(reward->peer, submission.key.task, sent));
     submission.key.candidate = digest_of(item.candidate);
     submission.key.depth = item.depth;
     submission.key.device_kind = options_.device_kind;
@@ -337,6 +344,30 @@ class TheApi final : public Api, public std::enable_shared_from_this<TheApi> {
       submission.deadline_unix_ms =
           submission.submitted_unix_ms + static_cast<std::int64_t>(item.deadline_seconds * 1000);
     return submission;
+  }
+
+  /// Of a task that is named by its digest nothing is known here: its verdicts tell.
+  Status check_peer(const std::string& peer, const Digest& task, const std::optional<TaskText>& sent) {
+    const std::vector<std::string> peers = peers_of(task, sent);
+    if (peers.empty() || std::ranges::find(peers, peer) != peers.end()) return Ok{};
+    return invalid(fmt::format("the task has no peer '{}' on this service's device", peer),
+                   fmt::format("it has: {}", fmt::join(peers, ", ")));
+  }
+
+  std::vector<std::string> peers_of(const Digest& task, const std::optional<TaskText>& sent) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (const auto known = peers_.find(task); known != peers_.end()) return known->second;
+    }
+    const auto own = own_texts_.find(task);
+    if (!sent && own == own_texts_.end()) return {};
+    const auto spec = parse_task_text(sent ? *sent : TaskText::split(own->second), "task");
+    if (!spec.ok()) return {};
+    const bool on_gpu = options_.device_kind.starts_with("cuda");
+    std::vector<std::string> peers = baseline_names(*spec, on_gpu ? Dialect::kCuda : Dialect::kCpu);
+    const std::lock_guard lock(mutex_);
+    if (known_.contains(task)) peers_.emplace(task, peers);
+    return peers;
   }
 
   /// A task that came as text, if this service's device can have it.
@@ -377,12 +408,12 @@ class TheApi final : public Api, public std::enable_shared_from_this<TheApi> {
   void submit(const CallPtr& call) {
     const auto wait = wait_seconds(call->request);
     if (!wait.ok()) return refuse(call, wait.error());
-    if (const auto reward = parse_reward(call->request.query); !reward.ok())
-      return refuse(call, reward.error());
+    const auto reward = parse_reward(call->request.query);
+    if (!reward.ok()) return refuse(call, reward.error());
     auto item = parse_evaluation(call->request.body);
     if (!item.ok()) return refuse(call, item.error());
     Service::Batch batch{.max_unfinished = call->principal.max_unfinished};
-    auto submission = submission_of(*std::move(item), *call, batch.tasks);
+    auto submission = submission_of(*std::move(item), *reward, *call, batch.tasks);
     if (!submission.ok()) return refuse(call, submission.error());
     batch.submissions.push_back(*std::move(submission));
     const auto tasks = batch.tasks;
@@ -396,15 +427,16 @@ class TheApi final : public Api, public std::enable_shared_from_this<TheApi> {
   }
 
   void submit_batch(const CallPtr& call) {
-    if (const auto reward = parse_reward(call->request.query); !reward.ok())
-      return refuse(call, reward.error());
+    const auto reward = parse_reward(call->request.query);
+    if (!reward.ok()) return refuse(call, reward.error());
     auto items = parse_batch(call->request.body);
     if (!items.ok()) return refuse(call, items.error());
     Service::Batch batch{.max_unfinished = call->principal.max_unfinished};
     std::vector<std::optional<Error>> errors;  // of each item
     std::vector<Digest> asked;                 // the task of each submission
     for (auto& item : *items) {
-      auto submission = item.ok() ? submission_of(*std::move(item), *call, batch.tasks) : item.error();
+      auto submission =
+          item.ok() ? submission_of(*std::move(item), *reward, *call, batch.tasks) : item.error();
       errors.push_back(submission.ok() ? std::nullopt : std::optional(submission.error()));
       if (!submission.ok()) continue;
       asked.push_back(submission->key.task);
@@ -630,6 +662,8 @@ class TheApi final : public Api, public std::enable_shared_from_this<TheApi> {
   std::shared_ptr<const Tokens> tokens_;
   std::map<Digest, std::string> known_;
   std::map<std::string, Digest> own_;
+  std::map<Digest, std::string> own_texts_;           // as it was made
+  std::map<Digest, std::vector<std::string>> peers_;  // of those that submissions with a peer named
 };
 
 }  // namespace

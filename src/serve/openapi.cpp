@@ -17,6 +17,12 @@ const char* const kOpenApiDocument = R"json({
     "summary": "Submit one candidate. Durable once answered; the same request again is the same evaluation.",
     "parameters": [
      {
+      "name": "peer",
+      "in": "query",
+      "description": "With reward, the peer that its evidence will be asked for: one that no device has is refused at once, one that a task does not have with that task's submission.",
+      "schema": {"type": "string"}
+     },
+     {
       "name": "reward",
       "in": "query",
       "description": "The reward that its evidence will be asked for: one that is not there is refused at once.",
@@ -94,6 +100,12 @@ const char* const kOpenApiDocument = R"json({
     "operationId": "submitBatch",
     "summary": "Submit up to 1024 candidates. What is wrong with one does not keep the others.",
     "parameters": [
+     {
+      "name": "peer",
+      "in": "query",
+      "description": "With reward, the peer that its evidence will be asked for: one that no device has is refused at once, one that a task does not have with that task's submission.",
+      "schema": {"type": "string"}
+     },
      {
       "name": "reward",
       "in": "query",

@@ -264,7 +264,12 @@ Result<std::optional<RewardQuestion>> parse_reward(const std::map<std::string, s
     return std::optional<RewardQuestion>();
   }
   LATHE_TRY(const Reward found, find_reward(visible_line(reward->second)));
-  return std::optional(RewardQuestion{found, peer == query.end() ? "" : peer->second});
+  RewardQuestion question{found, peer == query.end() ? "" : peer->second};
+  const auto known = known_baselines();
+  if (!question.peer.empty() && std::ranges::find(known, question.peer) == known.end())
+    return invalid(fmt::format("unknown peer '{}'", visible_line(question.peer)),
+                   fmt::format("one of: {}", fmt::join(known, ", ")));
+  return std::optional(std::move(question));
 }
 
 Result<json> evidence_json(const Report& report, const std::optional<RewardQuestion>& question) {

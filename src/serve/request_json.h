@@ -61,7 +61,8 @@ struct RewardQuestion {
   Reward reward;
   std::string peer;  ///< empty: of the rewards over every baseline the smallest
 };
-/// Parses "reward" and "peer" of a query; absent without "reward". Errors: kInvalid.
+/// Parses "reward" and "peer" of a query; absent without "reward". Errors: kInvalid, also for a
+/// peer that no device has.
 Result<std::optional<RewardQuestion>> parse_reward(const std::map<std::string, std::string>& query);
 
 /// The whole verdict, what a kernel's author should know of it, and "reward" where one is asked

@@ -268,7 +268,7 @@ Status read_header(const TomlTable& task, TaskSpec& spec) {
   }
   LATHE_CHECK_OK(read_reference(task, spec));
   LATHE_TRY(spec.baselines, task.texts("baselines"));
-  const std::vector<std::string> known = {"naive", "openblas", "onednn", "cublas", "cudnn"};
+  const std::span<const std::string> known = known_baselines();
   for (const std::string& name : spec.baselines) {
     if (std::count(known.begin(), known.end(), name) > 0) continue;
     return invalid(fmt::format("unknown baseline '{}'", name), did_you_mean(name, known),
@@ -308,6 +308,11 @@ const TensorDecl* TaskSpec::find_tensor(std::string_view tensor) const {
 const NodeDecl* TaskSpec::find_node(std::string_view node) const {
   const auto found = std::ranges::find(nodes, node, &NodeDecl::out);
   return found == nodes.end() ? nullptr : &*found;
+}
+
+std::span<const std::string> known_baselines() {
+  static const std::vector<std::string> known = {"naive", "openblas", "onednn", "cublas", "cudnn"};
+  return known;
 }
 
 Result<TaskSpec> parse_task(std::string_view text, const std::string& path) {

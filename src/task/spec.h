@@ -1,6 +1,7 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -98,6 +99,9 @@ struct TaskSpec {
   const TensorDecl* find_tensor(std::string_view tensor) const;
   const NodeDecl* find_node(std::string_view node) const;
 };
+
+/// What `baselines` may name, whatever the device.
+std::span<const std::string> known_baselines();
 
 /// Parses and checks a task. Errors carry file:line:column and a hint (a similar name, the allowed
 /// values). It opens no file: a process reference has no text then.

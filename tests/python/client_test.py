@@ -118,6 +118,40 @@ class Exchanges(unittest.TestCase):
         (evaluation,) = end.exception.value
         self.assertEqual((evaluation.id, evaluation.error), ("new", "no such op"))
 
+    def test_what_a_right_kernel_of_a_task_cannot_earn_no_wrong_one_loses(self):
+        scoring = Scoring("speedup", peer="onednn")
+        exchange = clients._grade([Submission(TASK, text) for text in ("a", "b", "c")], scoring, 1, None)
+        call = next(exchange)
+        self.assertEqual(call.query, {"reward": "speedup", "peer": "onednn"})
+        call = exchange.send({"items": [{"id": id} for id in "abc"]})
+        verdict = {"outcome": "PASS", "reason": "ok"}
+        for id in "abc":
+            call = exchange.send({"id": id, "state": "done", "task": "other" if id == "c" else "same", "verdict": verdict})
+        call = exchange.send({"feedback": "WRONG", "reward": 0})
+        call = exchange.throw(LatheError(400, "invalid", "there is no speedup over 'onednn'"))
+        self.assertIn("/c/", call.path)
+        with self.assertRaises(StopIteration) as end:
+            exchange.send({"feedback": "good", "reward": 2})
+        wrong, right, other = end.exception.value
+        self.assertEqual((wrong.reward, right.reward, other.reward), (None, None, 2))
+        for one in (wrong, right):
+            self.assertIn("no speedup over 'onednn'", one.feedback)
+            self.assertFalse(one.retry)
+            with self.assertRaisesRegex(LatheError, "no speedup over 'onednn'"):
+                Episode(TASK)._after(one)
+
+    def test_what_fails_of_one_evaluation_keeps_no_other(self):
+        exchange = clients._grade([Submission(TASK, text) for text in ("a", "b")], Scoring(), 1, None)
+        next(exchange)
+        exchange.send({"items": [{"id": "a"}, {"id": "b"}]})
+        exchange.throw(LatheError(404, "not_found", "there is no such evaluation"))
+        exchange.send({"id": "b", "state": "done", "verdict": {"outcome": "PASS", "reason": "ok"}})
+        with self.assertRaises(StopIteration) as end:
+            exchange.send({"feedback": "good", "reward": 2})
+        gone, good = end.exception.value
+        self.assertEqual((gone.reward, good.reward), (None, 2))
+        self.assertIn("no such evaluation", gone.feedback)
+
     def test_an_answer_that_takes_long_uses_up_no_patience(self):
         attempts = clients._Attempts(clients._Settings.of("http://nobody", "", 0.5))
         time.sleep(0.6)
@@ -412,6 +446,21 @@ class Rewards(unittest.TestCase):
         with self.assertRaisesRegex(LatheError, "unknown reward 'best'; one of: .*log_speedup"):
             evaluated = lambda done, of: self.fail("it was evaluated first")  # noqa: E731
             self.client.grade([Submission(TASK, RIGHT)], Scoring("best", depth="build"), progress=evaluated)
+
+    def test_of_a_peer_that_a_task_does_not_have_are_none(self):
+        async def at_once(answers, scoring):
+            async with AsyncClient(self.service.url) as client:
+                return await client.grade(answers, scoring)
+
+        answers = [Submission(TASK, RIGHT), Submission(TASK, WRONG), Submission("batched_matmul", "no kernel")]
+        scoring = Scoring("speedup", peer="openblas")
+        for right, wrong, other in (self.client.grade(answers, scoring), asyncio.run(at_once(answers, scoring))):
+            self.assertEqual((right.reward, wrong.reward, other.reward), (None, None, 0))
+            for one in (right, wrong):
+                self.assertIn("no peer 'openblas'", one.feedback)
+        evaluated = lambda done, of: self.fail("it was evaluated first")  # noqa: E731
+        with self.assertRaisesRegex(LatheError, "unknown peer 'opnblas'; one of: .*openblas"):
+            self.client.grade(answers, Scoring("speedup", peer="opnblas"), progress=evaluated)
 
     def test_an_episode_goes_on_with_the_feedback(self):
         episode = Episode(TASK, Scoring("correct", depth="verify"), max_turns=3, good_enough=1)

@@ -46,6 +46,29 @@ TEST_F(ApiTest, OnePostOneVerdict) {
       << "the retry is the same evaluation";
 }
 
+TEST_F(ApiTest, APeerThatATaskDoesNotHaveIsRefusedWithItsSubmission) {
+  HttpClient client(port());
+  const json own = {{"task", "tiny"}, {"candidate", "x"}};
+  const json product = {{"toml", R"toml(
+name = "product"
+dims = { n = [1, 64] }
+tensor = [{ name = "a", shape = ["n", "n"] }, { name = "b", shape = ["n", "n"] }]
+graph = "y = matmul(a, b)"
+shape = [{ n = 64 }]
+)toml"}};
+  const std::string items = json({{"items", {own, {{"task", product}, {"candidate", "y"}}}}}).dump();
+  const json taken = body(client.post("/v1/evaluations/batch?reward=speedup&peer=openblas", items))["items"];
+  EXPECT_THAT(taken[0]["error"]["message"].get<std::string>(), HasSubstr("it has: naive"));
+  EXPECT_TRUE(taken[1].contains("id")) << taken;
+  EXPECT_TRUE(
+      body(client.post("/v1/evaluations/batch?reward=speedup&peer=naive", items))["items"][0].contains("id"));
+
+  const auto misspelt = client.post("/v1/evaluations/batch?reward=speedup&peer=opnblas", items);
+  EXPECT_EQ(misspelt->status, 400);
+  EXPECT_THAT(misspelt->body, HasSubstr("unknown peer 'opnblas'; one of: naive, openblas"));
+  EXPECT_EQ(client.post("/v1/evaluations?reward=speedup&peer=openblas", own.dump())->status, 400);
+}
+
 TEST_F(ApiTest, TasksComeByNameDigestOrText) {
   HttpClient client(port());
   const json tasks = body(client.get("/v1/tasks"));

@@ -244,6 +244,10 @@ TEST(Evidence, WhatCannotBeRewardedSaysWhy) {
   EXPECT_FALSE(parse_reward({})->has_value());
   EXPECT_EQ((*parse_reward({{"reward", "correct"}, {"peer", "naive"}}))->peer, "naive");
   EXPECT_FALSE(parse_reward({{"peer", "naive"}}).ok());
+  const auto misspelt = parse_reward({{"reward", "correct"}, {"peer", "cubals"}});
+  ASSERT_FALSE(misspelt.ok());
+  EXPECT_THAT(misspelt.error().to_string(), testing::HasSubstr("cubals"));
+  EXPECT_THAT(misspelt.error().hint, testing::HasSubstr("cublas"));
   const auto unknown = parse_reward({{"reward", "best"}});
   ASSERT_FALSE(unknown.ok());
   EXPECT_THAT(unknown.error().hint, testing::HasSubstr("log_speedup"));

@@ -65,6 +65,8 @@ class Episode:
         verdict = graded.evaluation.verdict
         if graded.evaluation.state == "refused" and verdict is None:  # nor will it be taken later
             raise LatheError(400, "invalid", graded.evaluation.error)
+        if graded.reward is None and not graded.retry:  # there is no such peer, which no answer changes
+            raise LatheError(400, "invalid", graded.feedback)
         if graded.reward is None:
             return Observation(graded.feedback, None, False, verdict)
         good = self.good_enough is not None and graded.reward >= self.good_enough
