@@ -308,5 +308,46 @@ shape = [{ N = 17 }])",
   EXPECT_TRUE(compare((*expected)[0], (*library.run(0, *bound, inputs))[0], nullptr).pass);
 }
 
+TEST(NaiveNative, ConvertsOperandsThatAreNotFp32) {
+  const std::string folder = testing::TempDir();
+  ASSERT_TRUE(write_file_atomically(folder + "/steps.cpp", R"(
+extern "C" void reference(const double* const* in, double* const* out, const long long* dims) {
+  for (long long i = 0; i < dims[0] * dims[1]; ++i) {
+    out[0][i] = in[1][i] * 3 + in[2][0];
+    out[1][i] = in[0][i] * in[3][0] + in[4][i];
+  }
+})")
+                  .ok());
+  const auto task = parse_task(R"(name = "steps"
+reference = "native"
+source = "steps.cpp"
+dims = { N = [1, 64], M = [1, 64] }
+tensor = [
+  { name = "x", shape = ["N", "M"], dtype = "bf16" },
+  { name = "seed", shape = ["N", "M"], dtype = "int32", gen = { kind = "uniform", low = 0, high = 500000000 } },
+  { name = "first", role = "scalar", dtype = "int32", value = 7 },
+  { name = "alpha", role = "scalar" },
+  { name = "b", shape = ["N", "M"] },
+]
+output = [
+  { name = "steps", shape = ["N", "M"], dtype = "int32" },
+  { name = "y", shape = ["N", "M"], dtype = "fp16" },
+]
+shape = [{ N = 17, M = 3 }])",
+                               folder + "/steps.toml");
+  ASSERT_TRUE(task.ok()) << task.error().to_string();
+  const auto baselines = make_baselines(*task);
+  ASSERT_TRUE(baselines.ok()) << baselines.error().to_string();
+  EXPECT_EQ(baseline_names(*task), std::vector<std::string>{"naive"});
+  const CandidateLibrary library({baselines->front().candidate});
+  const auto bound = lathe::bind(*task, task->shapes[0].dims);
+  const auto inputs = generate_inputs(*bound, Distribution::kNormal, Seed::from_number(1));
+  const auto expected = (*make_reference(*task))->evaluate(*bound, inputs, Numerics{});
+  ASSERT_TRUE(expected.ok()) << expected.error().to_string();
+  const auto outputs = library.run(0, *bound, inputs);
+  ASSERT_TRUE(outputs.ok()) << outputs.error().to_string();
+  for (std::size_t i = 0; i < 2; ++i) EXPECT_TRUE(compare((*expected)[i], (*outputs)[i], nullptr).pass) << i;
+}
+
 }  // namespace
 }  // namespace lathe
