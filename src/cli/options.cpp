@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <filesystem>
 #include <limits>
 #include <optional>
 #include <string_view>
@@ -13,6 +14,7 @@
 #include "base/processors.h"
 #include "candidate/candidate.h"
 #include "cli/device_choice.h"
+#include "cli/exit_code.h"
 #include "task/bound_task.h"
 #include "task/names.h"
 
@@ -124,6 +126,21 @@ CLI::Option* add_device(CLI::App& verb, CommonOptions& options) {
           },
           "auto|cpu|cuda|cuda:N|cuda:all|host:cpu|host:cuda|URL"))
       ->capture_default_str();
+}
+
+void check_outputs_differ(std::span<const NamedOutput> outputs) {
+  const auto file = [](std::string_view path) {
+    std::error_code code;
+    auto whole = std::filesystem::absolute(path, code);
+    if (path != "-" && !code) whole = std::filesystem::weakly_canonical(whole, code);
+    return path == "-" || code ? std::filesystem::path(path) : whole;
+  };
+  for (std::size_t i = 0; i < outputs.size(); ++i)
+    for (std::size_t j = 0; j < i; ++j)
+      if (!outputs[i].second.empty() && !outputs[j].second.empty() &&
+          file(outputs[i].second) == file(outputs[j].second))
+        throw CLI::ParseError(fmt::format("{} and {} name the same file", outputs[j].first, outputs[i].first),
+                              kUsage);
 }
 
 Result<TaskSpec> load_task_of_candidates(const std::string& path) {

@@ -1,6 +1,9 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <span>
+#include <string_view>
+#include <utility>
 
 #include "cli/session.h"
 
@@ -23,6 +26,10 @@ CLI::Option* add_threads(CLI::App& verb, CommonOptions& options);
 
 /// --device and --reduced-jail, for the verbs that evaluate.
 CLI::Option* add_device(CLI::App& verb, CommonOptions& options);
+
+using NamedOutput = std::pair<std::string_view, std::string_view>;
+/// Refuses arguments by which two options write to one file; an empty one writes nothing.
+void check_outputs_differ(std::span<const NamedOutput> outputs);
 
 /// The task of a verb that takes candidates behind it; says so where one of them comes first.
 Result<TaskSpec> load_task_of_candidates(const std::string& path);

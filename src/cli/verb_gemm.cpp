@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <iterator>
 #include <mutex>
@@ -273,6 +274,10 @@ void add_gemm(CLI::App& app, Run& run) {
     bench_verb->add_option("--plot", options->plot, "A heat map, as SVG");
     bench_verb->add_option("--summary", options->summary, "The tables, as Markdown");
     set_action(*bench_verb, options, run, bench);
+    bench_verb->parse_complete_callback([options] {
+      check_outputs_differ(std::array<NamedOutput, 3>{
+          {{"--out", options->out}, {"--plot", options->plot}, {"--summary", options->summary}}});
+    });
   }
   {
     auto options = std::make_shared<GemmOptions>();

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <array>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -83,6 +84,8 @@ void add_report(CLI::App& app, Run& run) {
   add_json(*verb, options->common, "the run's document");
   add_store(*verb, options->common);
   verb->callback([options, &run] {
+    check_outputs_differ(
+        std::array<NamedOutput, 2>{{{"--html", options->html}, {"--json", options->common.json_file}}});
     run = [options] {
       const auto code = report(*options);
       return code.ok() ? *code : fail(code.error());

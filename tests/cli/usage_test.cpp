@@ -54,6 +54,14 @@ const std::vector<WrongUse> kWrongUses = {
      2,
      {"--seed", "from 0 to 18446744073709551615"}},
     {"ExportIntoNothing", {"export", "last", "--out", ""}, 2, {"--out", "the text is empty"}},
+    {"ReportOfTwoKindsInOneFile",
+     {"report", "last", "--html", "a", "--json", "./a"},
+     2,
+     {"--html and --json name the same file"}},
+    {"GemmTablesInOneFile",
+     {"gemm", "bench", "--out", "a", "--summary", "a"},
+     2,
+     {"--out and --summary name the same file"}},
     {"ReportOfNothing", {"report", ""}, 2, {"RUN", "the text is empty"}},
     {"JsonIntoNothing", {"eval", "tiny.toml", "a.cpp", "--json", ""}, 2, {"--json", "the text is empty"}},
     {"ServeWithAStoreOfNothing", {"serve", "token", "list", "--store", ""}, 2, {"--store", "is empty"}},
@@ -265,6 +273,21 @@ TEST_F(ProgramTest, ATaskThatCannotBeReadKeepsNoOtherFromListAndLint) {
     EXPECT_NE(program.out().find("tiny"), std::string::npos) << program.out();
     EXPECT_NE(program.err().find("broken.toml:1:"), std::string::npos) << program.err();
   }
+}
+
+TEST_F(ProgramTest, ATaskThatTheCatalogueCannotTakeIsTheTasksFault) {
+  write("native.toml",
+        "name = \"native\"\ndims = [\"n\"]\ntensor = [{ name = \"x\", shape = [\"n\"] }]\n"
+        "output = [{ name = \"y\", shape = [\"n\"] }]\nreference = \"native\"\nsource = \"native.cpp\"\n"
+        "shape = [{ n = 16 }]\n");
+  write("native.cpp",
+        "extern \"C\" void reference(const double* const* in, double* const* out, const long long* dims) {\n"
+        "  for (long long i = 0; i < dims[0]; ++i) out[0][i] = in[0][i];\n}\n");
+  Program program(folder_, {"optimize", "native.toml", "--device", "cpu", "--evals", "1"});
+  const int status = program.wait(60);
+  ASSERT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 3) << program.err();
+  EXPECT_NE(program.err().find("'native' has none"), std::string::npos) << program.err();
 }
 
 INSTANTIATE_TEST_SUITE_P(, UsageTest, testing::ValuesIn(kWrongUses),

@@ -82,7 +82,7 @@ void count_positions(const Graph& graph, NodeDecl& node) {
 
 Result<Graph> lower(const TaskSpec& task, NarrowProducts products) {
   if (task.reference != ReferenceKind::kGraph)
-    return Error{ErrorCode::kUnavailable,
+    return Error{ErrorCode::kInvalid,
                  "the catalogue needs a graph, and '" + task.name + "' has none: its reference is code",
                  task.reference == ReferenceKind::kProcess
                      ? "write a Python module, and judge it with lathe eval --device host:cpu (docs/host.md)"
