@@ -23,6 +23,11 @@ const std::string& name_of(const TaskSpec& spec, bool inputs, std::size_t index)
   return inputs ? spec.tensors[index].name : spec.outputs[index].name;
 }
 
+/// Tells whoever takes int32 indices for int64 ones.
+std::string dtype_of(const TaskSpec& spec, bool inputs, std::size_t index) {
+  return std::string(info(inputs ? spec.tensors[index].dtype : spec.outputs[index].dtype).name);
+}
+
 /// The buffer of the block that is nearest to an address.
 struct Nearest {
   std::size_t index = 0;
@@ -59,8 +64,9 @@ BlockOutcome describe_place(const protocol::Control& control, bool inputs, const
     return crash(reason, fmt::format("{} {} bytes before the start of '{}', which has {}", verb,
                                      nearest.before, name, size));
   if (nearest.behind >= 0)
-    return crash(reason, fmt::format("{} {} bytes past the end of '{}', which has {}", verb, nearest.behind,
-                                     name, size));
+    return crash(reason,
+                 fmt::format("{} {} bytes past the end of '{}', which has {} of {}", verb, nearest.behind,
+                             name, size, dtype_of(*workload.task.spec, inputs, nearest.index)));
   if (inputs && write)
     return crash("input_written",
                  fmt::format("wrote to the input '{}', which is read-only: change a copy in scratch, and "
@@ -99,7 +105,10 @@ BlockOutcome describe_fault(const protocol::Control& control, int signal, const 
                    "an aligned load or store of a vector (_mm256_load_ps, _mm256_stream_ps, an alignas type) "
                    "at an address that is not aligned: rows start anywhere, so use loadu and storeu");
     case FaultKind::kBadAddress:
-      return crash("segfault", "an index or a pointer leads out of the address space");
+      return crash(
+          "segfault",
+          "an index or a pointer leads out of the address space: compare the types of the parameters "
+          "with the tensors' dtypes");
     case FaultKind::kJump:
       return crash("segfault", "called a function through a pointer to none");
     case FaultKind::kTrap:

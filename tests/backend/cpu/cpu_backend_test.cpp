@@ -331,7 +331,7 @@ TEST_F(CpuBackendTest, AnIndexThatIsWrongIsACrashThatNamesTheNearestBuffer) {
        {Case{"y[0] = x[-60];", "oob_read", "before the start of 'x'"},
         Case{"y[0] = x[-3000];", "oob_read", "12000 bytes before the start of 'x'"},
         Case{"y[0] = x[1040];", "oob_read", "160 bytes past the end of 'x'"},
-        Case{"y[0] = x[1500];", "oob_read", "past the end of 'x', which has 4000"},
+        Case{"y[0] = x[1500];", "oob_read", "past the end of 'x', which has 4000 of fp32"},
         Case{"y[-3000] = 1;", "oob_write", "before the start of 'y'"},
         Case{"y[9000] = 1;", "oob_write", "past the end of 'y'"},
         Case{"y[-n * n * n] = 1;", "segfault", "wrote outside every buffer"},
