@@ -734,7 +734,7 @@ TEST_F(GymTest, ANaiveBuildThatFailsIsAnErrorOfTheTaskUntilItIsMended) {
   EXPECT_FALSE(gym->baselines(shared_twice_task(), {}).ok());
   const auto verdict = evaluate_alone(*gym.client, request("good"));
   ASSERT_FALSE(verdict.ok());
-  EXPECT_EQ(verdict.error().code, ErrorCode::kInternal);
+  EXPECT_EQ(verdict.error().code, ErrorCode::kInvalid);
   backend_.script("naive", timed(8000, 0.002));
   EXPECT_TRUE(evaluate_alone(*gym.client, request("good")).ok());
 }
