@@ -115,7 +115,7 @@ TEST(ShapeCoverage, AVerificationMeetsWhatKernelsTreatApartInEachDim) {
     for (const auto& [name, holds] : classes)
       for (const std::string& dim : spec.dim_names)
         runs[name + " of " + dim] +=
-            std::ranges::any_of(shapes, [&](const Dims& dims) { return holds(dims.at(dim)); });
+            std::ranges::any_of(shapes, [&, &is = holds](const Dims& dims) { return is(dims.at(dim)); });
     squares += std::ranges::any_of(
         shapes, [](const Dims& dims) { return dims.at("rows") == dims.at("cols") && dims.at("rows") > 1; });
   }
