@@ -242,8 +242,8 @@ class Suite {
     std::shared_ptr<const TaskSpec> task;
   };
 
-  /// Begins to prepare the task anew, with other hidden shapes and other inputs, while the one before
-  /// is still examined.
+  /// Begins to prepare the task anew, with other hidden shapes and other inputs, while the one
+  /// before is still examined.
   Examiner start_gym(const std::string& name, const TaskSpec& task, int time) {
     GymOptions options;
     options.cancel = options_.cancel;

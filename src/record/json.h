@@ -25,7 +25,8 @@ Result<Generation> generation_from_json(const nlohmann::json& json);
 std::string json_text(const nlohmann::json& json, int indent = -1);
 /// `what` names the text in errors. Errors (kInvalid) give the byte where parsing stopped.
 Result<nlohmann::json> parse_json(std::string_view text, std::string_view what);
-/// parse_json() that also refuses an object with a key that occurs twice: readers take either value.
+/// parse_json() that also refuses an object with a key that occurs twice: readers take either
+/// value.
 Result<nlohmann::json> parse_unambiguous_json(std::string_view text, std::string_view what);
 /// The deepest nesting of a text that may be JSON: what strangers sent is measured before it is
 /// parsed.

@@ -123,8 +123,8 @@ Axes broadcast(const Axes& axes, const Shape& operand, const Shape& result) {
   return made;
 }
 
-/// What an op that takes a range of axes together takes of an input; none where that is one element,
-/// or a row.
+/// What an op that takes a range of axes together takes of an input; none where that is one
+/// element, or a row.
 std::optional<Line> line_of(const Axes& axes, std::optional<std::pair<std::size_t, std::size_t>> together,
                             const Shape& shape) {
   if (!together) return std::nullopt;

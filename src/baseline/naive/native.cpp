@@ -18,8 +18,8 @@ bool is_fp32(const TaskSpec& task) {
 
 void append(std::string& list, const std::string& item) { list += (list.empty() ? "" : ", ") + item; }
 
-/// What surrounds the call of the author's function: in fp32 where all operands are, else in fp64 as
-/// the function is written, with copies of the operands of other dtypes.
+/// What surrounds the call of the author's function: in fp32 where all operands are, else in fp64
+/// as the function is written, with copies of the operands of other dtypes.
 class Wrapper {
  public:
   explicit Wrapper(DType computed) : computed_(computed) {}
