@@ -46,9 +46,6 @@ enum class Coverage {
   kMostTelling,  ///< the four that catch most, and a secret one of the others
   kOthers,       ///< all but these four
 };
-/// Errors: too many elements of a graph's output have no finite error bound, so that kernels might
-/// give anything there, or nothing.
-Status check_bounds(const Workload& workload);
 /// What every evaluation can afford.
 Coverage coverage_for(const BoundTask& task);
 
@@ -56,6 +53,9 @@ Coverage coverage_for(const BoundTask& task);
 Result<std::shared_ptr<const Workload>> make_verify_workload(Backend& backend, const Reference& reference,
                                                              const BoundTask& task, const Seed& seed,
                                                              Coverage coverage);
+/// Errors: too many elements of a graph's output have no finite error bound, so that kernels might
+/// give anything there, or nothing.
+Status check_bounds(const Workload& workload);
 
 /// How large a shape may be that every evaluation runs once more: beyond the scored shapes, unless
 /// one call of a slow kernel or the reference would take seconds.

@@ -181,10 +181,9 @@ void fill_one_hot(const Request& request, HostTensor& out, const OneHot& values)
   if (!request.line || values.is_class)
     return write_rows(
         request, out, rows, [&](std::size_t row) { return start(row, row); }, element);
-  const std::size_t stride = request.line->stride;
   write_elements(request, out, [&](std::size_t i) {
-    const std::size_t line = i / (stride * length) * stride + i % stride;
-    return element(start(line, i / rows.length), i, line, i / stride % length);
+    const std::size_t line = request.line->of(i);
+    return element(start(line, i / rows.length), i, line, request.line->place(i));
   });
 }
 
@@ -830,9 +829,7 @@ void fill_mask(const Request& request, HostTensor& out) {
   const Rows rows = rows_of(request.shape, 1);
   const Line line = request.line.value_or(Line{rows.length, 1});
   const bool few = rows.count * rows.length / line.length < kFewRows;
-  const auto draw_of_line = [&](std::size_t i) {
-    return request.row_random.bits(i / (line.stride * line.length) * line.stride + i % line.stride);
-  };
+  const auto draw_of_line = [&](std::size_t i) { return request.row_random.bits(line.of(i)); };
   switch (request.distribution) {
     case Distribution::kLarge:
       return write_elements(request, out, [&](std::size_t i) {
@@ -843,7 +840,7 @@ void fill_mask(const Request& request, HostTensor& out) {
       return write_elements(request, out, [&](std::size_t i) {
         const std::uint64_t draw = draw_of_line(i);
         const bool common = (draw >> 63) != 0;
-        const bool hot = i / line.stride % line.length == place_in_row(line.length, draw, few);
+        const bool hot = line.place(i) == place_in_row(line.length, draw, few);
         return hot != common ? 1.0 : 0.0;
       });
     case Distribution::kOffset:
@@ -961,6 +958,10 @@ void fill_by_distribution(const Request& request, HostTensor& out) {
 
 }  // namespace
 
+bool is_mask(const TensorDecl& decl) {
+  return decl.generator.kind == "zeros_ones" || decl.dtype == DType::kBool;
+}
+
 bool has_single_values(Distribution distribution) {
   return distribution == Distribution::kOneHot || distribution == Distribution::kCancellation ||
          distribution == Distribution::kDenormal;
@@ -978,7 +979,7 @@ void fill_tensor(const FillRequest& request, HostTensor& out) {
     fill_indices(request, out);
     return mix_in_telling(request, out);
   }
-  if (kind == "zeros_ones" || decl.dtype == DType::kBool) return fill_mask(request, out);
+  if (is_mask(decl)) return fill_mask(request, out);
   if (kind == "one_hot") return fill_one_hot(request, out, {.is_class = true, .may_be_zero = false});
   if (has_free_integers(decl)) {
     fill_whole_numbers(request, out);

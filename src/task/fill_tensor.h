@@ -47,6 +47,12 @@ enum class ProbeRole { kMantissa, kPermutation };
 struct Line {
   std::size_t length = 1;
   std::size_t stride = 1;
+
+  /// The line of an element, and the element's place in it.
+  std::size_t of(std::size_t element) const {
+    return element / (stride * length) * stride + element % stride;
+  }
+  std::size_t place(std::size_t element) const { return element / stride % length; }
 };
 
 struct FillRequest {
@@ -60,9 +66,11 @@ struct FillRequest {
   RandomCounter row_random;
   std::vector<double> telling = {};  ///< where there are any, half of the integers, or a single value and
                                      ///< the others in half of the lines, are some of these
-  std::optional<Line> line =
-      {};  ///< of which one value is single, or all of a mask's are one; a row by default
+  std::optional<Line> line = {};     ///< of which one value is single, or of a mask none; a row by default
 };
+
+/// Whether the tensor holds zeros and ones.
+bool is_mask(const TensorDecl& decl);
 
 /// Whether some lines have a single value on the other side of what the graph compares them with.
 bool has_single_values(Distribution distribution);

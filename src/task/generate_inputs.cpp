@@ -159,22 +159,22 @@ std::vector<HostTensor> generate_inputs(const BoundTask& task, Distribution dist
     }
     const Seed own = seed.derive(decl.name, static_cast<std::uint64_t>(distribution));
     const bool single = has_single_values(distribution);
-    const bool is_mask = decl.generator.kind == "zeros_ones" || decl.dtype == DType::kBool;
     const bool structured = distribution == Distribution::kOneHot || distribution == Distribution::kIntegers;
     const bool whole = distribution == Distribution::kLarge && has_free_integers(decl);
     const bool tells = structured || ((single || whole) && task.spec->reference == ReferenceKind::kGraph);
     std::vector<double> telling = tells ? telling_values(*task.spec, decl) : std::vector<double>();
     if (!reach.far_limits) std::erase_if(telling, [&](double value) { return is_far(decl, value); });
-    const FillRequest request{decl,
-                              shape,
-                              distribution,
-                              reach,
-                              probe_role(*task.spec, decl),
-                              limit,
-                              RandomCounter(own),
-                              RandomCounter(own.derive("rows")),
-                              std::move(telling),
-                              single || is_mask ? draw_line(task, decl, own.derive("line")) : std::nullopt};
+    const FillRequest request{
+        decl,
+        shape,
+        distribution,
+        reach,
+        probe_role(*task.spec, decl),
+        limit,
+        RandomCounter(own),
+        RandomCounter(own.derive("rows")),
+        std::move(telling),
+        single || is_mask(decl) ? draw_line(task, decl, own.derive("line")) : std::nullopt};
     HostTensor tensor = HostTensor::zeros(decl.dtype, shape);
     fill_tensor(request, tensor);
     const std::size_t other = reach.common_rows ? alike(task, inputs.size()) : inputs.size();
