@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
+#include "base/parallel.h"
 #include "candidate/launch_program.h"
+#include "sandbox/memfd.h"
 
 namespace lathe {
 
@@ -55,6 +57,22 @@ MemoryUse Workload::memory() const {
         bytes += (value->data.capacity() + value->err.capacity()) * sizeof(double);
   }
   return {.host = static_cast<std::int64_t>(bytes)};
+}
+
+Status Workload::move_inputs(const UniqueFd& memory, std::uint64_t stride,
+                             std::span<const std::uint64_t> offsets) {
+  std::vector<Status> moved(trials.size(), Ok{});
+  const auto count = static_cast<std::int64_t>(trials.size());
+  for_each_job(count, static_cast<double>(stride) * static_cast<double>(count), [&](std::int64_t trial) {
+    const auto t = static_cast<std::size_t>(trial);
+    for (std::size_t i = 0; i < offsets.size() && moved[t].ok(); ++i) {
+      auto& bytes = trials[t].inputs[i].bytes;
+      moved[t] = write_at(memory, t * stride + offsets[i], bytes);
+      bytes = {};
+    }
+  });
+  for (const Status& status : moved) LATHE_CHECK_OK(status);
+  return Ok{};
 }
 
 Result<std::vector<std::unique_ptr<Session>>> Backend::open_together(const Candidate& candidate,

@@ -11,6 +11,7 @@
 
 #include "backend/device_lane.h"
 #include "base/cancel.h"
+#include "base/fd.h"
 #include "candidate/candidate.h"
 #include "candidate/dialect.h"
 #include "record/verdict.h"
@@ -142,6 +143,10 @@ struct Workload {
   virtual ~Workload() = default;
   /// Of the trials and what a backend keeps beside them.
   virtual MemoryUse memory() const;
+
+ protected:
+  /// Moves the trials' inputs to a memfd: the i-th of trial t to t * `stride` + `offsets[i]`.
+  Status move_inputs(const UniqueFd& memory, std::uint64_t stride, std::span<const std::uint64_t> offsets);
 };
 
 enum class BlockStatus { kOk, kCrash, kTimeout, kTampered, kInfra };

@@ -27,6 +27,8 @@ constexpr double kTimedElements = 1 << 15;     // of a timed trial's outputs tha
 constexpr double kAllTimedElements = 1 << 20;  // of all trials', where the reference is cheap enough
 /// Calls of so few values show together how exact they are.
 constexpr double kFewValues = 64, kEnoughTogether = 16;
+/// So many indices miss a few values that were computed in bf16; more trials than these cost too much.
+constexpr double kEnoughIndices = 2048, kMostForIndices = 16;
 constexpr double kLargeElements = 1 << 23;  // of all values of a large shape, at least
 constexpr double kLargeFlops = 2e8;
 constexpr double kPartFlops = 1e8;        // of the known part of a large shape
@@ -54,9 +56,20 @@ Result<std::optional<Trial>> make_trial(const Reference& reference, const BoundT
   return std::optional(Trial{distribution, std::move(sample->inputs), std::move(sample->expected)});
 }
 
+/// As many trials as show together how exact the values were whose order their indices are.
+int trials_for_order(const std::vector<Expected>& expected) {
+  double trials = 0;
+  for (const Expected& output : expected) {
+    const auto elements = static_cast<double>(output.value.data.size());
+    if (elements > 0 && output.order.applies())
+      trials = std::max(trials, std::min(kMostForIndices, std::ceil(kEnoughIndices / elements)));
+  }
+  return static_cast<int>(trials);
+}
+
 /// As many trials as show together what a call's values are too few for.
 int trials_for_few(const std::vector<Expected>& expected) {
-  double trials = 0;
+  double trials = trials_for_order(expected);
   for (const Expected& output : expected) {
     const auto elements = static_cast<double>(output.value.data.size());
     const bool summed = output.sums != Sums::kUnknown && output.sums != Sums::kNone;
@@ -172,20 +185,32 @@ Result<std::shared_ptr<const Workload>> make_verify_workload(Backend& backend, c
                                                              Coverage coverage) {
   Workload workload;
   workload.task = task;
-  const std::vector<Distribution> distributions = choose(coverage, seed.derive("distribution"));
-  std::vector<std::optional<Trial>> trials(distributions.size());
+  std::size_t drawn = 0;
   const bool huge = task.output_elements() > kHugeElements;
-  LATHE_CHECK_OK(for_each_index(static_cast<int>(distributions.size()), [&](int t) -> Status {
-    const auto i = static_cast<std::size_t>(t);
-    const Seed own = seed.derive("verify", i);
-    const Part part{kHugeElements / 4, Rng(own.derive("part")).next()};
-    const bool in_part = huge && (i > 0 || coverage == Coverage::kOthers);
-    LATHE_TRY(trials[i], make_trial(reference, task, distributions[i], own,
-                                    in_part ? std::optional(part) : std::nullopt));
+  const auto draw = [&](const std::vector<Distribution>& wanted) -> Status {
+    const std::size_t first = drawn;
+    drawn += wanted.size();
+    std::vector<std::optional<Trial>> trials(wanted.size());
+    LATHE_CHECK_OK(for_each_index(static_cast<int>(wanted.size()), [&](int t) -> Status {
+      const auto i = static_cast<std::size_t>(t);
+      const Seed own = seed.derive("verify", first + i);
+      const Part part{kHugeElements / 4, Rng(own.derive("part")).next()};
+      const bool in_part = huge && (first + i > 0 || coverage == Coverage::kOthers);
+      LATHE_TRY(trials[i],
+                make_trial(reference, task, wanted[i], own, in_part ? std::optional(part) : std::nullopt));
+      return Ok{};
+    }));
+    for (std::optional<Trial>& trial : trials)
+      if (trial) workload.trials.push_back(*std::move(trial));
     return Ok{};
-  }));
-  for (std::optional<Trial>& trial : trials)
-    if (trial) workload.trials.push_back(*std::move(trial));
+  };
+  LATHE_CHECK_OK(draw(choose(coverage, seed.derive("distribution"))));
+  const auto ordinary = std::ranges::find(workload.trials, Distribution::kNormal, &Trial::distribution);
+  if (ordinary != workload.trials.end()) {
+    const double affordable = kPartFlops / std::max(1.0, task.flops);
+    const double more = std::min(trials_for_order(ordinary->expected) - 1.0, affordable);
+    if (more >= 1) LATHE_CHECK_OK(draw(std::vector(static_cast<std::size_t>(more), Distribution::kNormal)));
+  }
   // A kernel sees where its inputs lie: that must not tell their distribution.
   Rng(seed.derive("places")).shuffle(workload.trials);
   return backend.prepare(std::move(workload));

@@ -26,11 +26,7 @@ Result<UniqueFd> make_memfd(const char* name, std::size_t bytes) {
 Result<UniqueFd> make_sealed_memfd(const char* name, std::string_view bytes) {
   UniqueFd fd(::memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!fd.valid()) return errno_error("cannot make shared memory");
-  while (!bytes.empty()) {
-    const ssize_t put = ::write(fd.get(), bytes.data(), bytes.size());
-    if (put < 0) return errno_error("cannot fill shared memory");
-    bytes.remove_prefix(static_cast<std::size_t>(put));
-  }
+  LATHE_CHECK_OK(write_at(fd, 0, std::as_bytes(std::span(bytes))));
   constexpr int kAll = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL;
   if (::fcntl(fd.get(), F_ADD_SEALS, kAll) != 0) return errno_error("cannot seal shared memory");
   return fd;
@@ -40,6 +36,17 @@ Result<UniqueFd> reopen_read_only(const UniqueFd& fd) {
   UniqueFd copy(::open(("/proc/self/fd/" + std::to_string(fd.get())).c_str(), O_RDONLY | O_CLOEXEC));
   if (!copy.valid()) return errno_error("cannot reopen shared memory", "/proc must be mounted");
   return copy;
+}
+
+Status write_at(const UniqueFd& fd, std::size_t offset, std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t put = ::pwrite(fd.get(), bytes.data(), bytes.size(), static_cast<off_t>(offset));
+    if (put < 0 && errno == EINTR) continue;
+    if (put < 0) return errno_error("cannot fill shared memory", "free memory, or use smaller shapes");
+    bytes = bytes.subspan(static_cast<std::size_t>(put));
+    offset += static_cast<std::size_t>(put);
+  }
+  return Ok{};
 }
 
 Result<Mapping> map_shared(const UniqueFd& fd, std::size_t bytes, bool writable) {

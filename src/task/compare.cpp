@@ -363,6 +363,11 @@ class OrderCheck {
   }
   /// The RMS of the misses in units of their limit.
   double rms() const { return std::sqrt(squares_ / std::max(count_, kFewMisses)); }
+  /// Of a call whose RMS may be `largest`.
+  FewErrors misses(double largest) const {
+    const double allowed = largest * largest;
+    return {squares_, allowed * count_, static_cast<std::int64_t>(count_), true, allowed * kFewMisses};
+  }
 
  private:
   /// The RMS of as many lines' values as a tile has; computed where something is missed, which is
@@ -410,7 +415,9 @@ Comparison compare_indices(const Expected& expected, std::span<const std::byte> 
       },
       choice);
   result.rms_error = order.rms();
-  const bool exact_enough = limit == nullptr || result.rms_error <= std::max(1.0, kRmsFactor * limit->global);
+  const double largest_rms = std::max(1.0, limit == nullptr ? 0 : kRmsFactor * limit->global);
+  const bool exact_enough = limit == nullptr || result.rms_error <= largest_rms;
+  if (limit != nullptr) result.few = order.misses(largest_rms);
   result.pass = result.bad_count == 0 && exact_enough;
   if (!exact_enough) result.reason = "rms";
   if (result.bad_count > 0) result.reason = expected.compare == CompareKind::kArgmax ? "argmax" : "argsort";
@@ -507,6 +514,7 @@ FewErrors& FewErrors::operator+=(const FewErrors& other) {
   squares += other.squares;
   allowed += other.allowed;
   independent = other.count > 0 ? other.independent : independent;
+  least_allowed = std::max(least_allowed, other.least_allowed);
   count += other.count;
   return *this;
 }
@@ -518,6 +526,7 @@ BeyondRounding& BeyondRounding::operator|=(const BeyondRounding& other) {
 }
 
 bool FewErrors::pass() const {
+  if (least_allowed > 0) return squares <= std::max(allowed, least_allowed);
   if (count >= static_cast<std::int64_t>(kMinIndependentCount)) return squares <= allowed;
   const auto values = static_cast<double>(count);
   const double luck = 1 + kLuck / std::max(1.0, values);

@@ -10,13 +10,14 @@
 
 namespace lathe {
 
-/// What an output with too few elements for an RMS error of its own adds to one of several calls'
-/// outputs together, on different inputs.
+/// What an output with too few elements for an RMS error of its own, or with few indices that miss
+/// the right value, adds to one of several calls' outputs together, on different inputs.
 struct FewErrors {
   double squares = 0;
   double allowed = 0;
   std::int64_t count = 0;
   bool independent = false;  ///< no error is another element's as well
+  double least_allowed = 0;  ///< of an order's misses, however few; 0 of all else
 
   FewErrors& operator+=(const FewErrors& other);
   /// Of too few elements too; of few independent ones, where errors are beyond what luck makes of

@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <array>
 #include <cstring>
 
 #include "tests/sandbox/child.h"
@@ -26,6 +27,16 @@ TEST(Memfd, MappingsShareTheirBytes) {
   const Mapping reader = map_shared(memory, kPageBytes, false).value();
   std::memcpy(writer.data(), "hello", 6);
   EXPECT_STREQ(reinterpret_cast<const char*>(reader.data()), "hello");
+}
+
+TEST(Memfd, TakesBytesAnywhereWithinItsSize) {
+  const UniqueFd memory = make_memfd("written", kPageBytes).value();
+  const std::array bytes = {std::byte{1}, std::byte{2}, std::byte{3}};
+  ASSERT_TRUE(write_at(memory, kPageBytes - bytes.size(), bytes).ok());
+  const Mapping reader = map_shared(memory, kPageBytes, false).value();
+  EXPECT_EQ(reader.data()[kPageBytes - 4], std::byte{0});
+  EXPECT_EQ(reader.data()[kPageBytes - 1], std::byte{3});
+  EXPECT_FALSE(write_at(memory, kPageBytes - 1, bytes).ok());
 }
 
 TEST(SealedMemfd, HoldsItsBytesAgainstEveryChange) {

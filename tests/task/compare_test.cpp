@@ -485,6 +485,16 @@ TEST(Compare, AMissOfItsOwnInTheOrderMayBeTwiceAsLarge) {
   };
   EXPECT_TRUE(judged(1.3e-3).pass);
   EXPECT_EQ(judged(1.5e-3).reason, "rms") << "two of four";
+
+  const auto together = [&](std::initializer_list<double> gaps) {
+    FewErrors few;
+    for (const double gap : gaps) few += judged(gap).few;
+    return few.pass();
+  };
+  EXPECT_TRUE(together({1.3e-3}));
+  EXPECT_FALSE(together({1.3e-3, 1.3e-3})) << "four of four";
+  EXPECT_TRUE(together({1.3e-3, 1e-5, 1e-5, 1e-5}));
+  EXPECT_TRUE(together({0.9e-3, 0.9e-3, 0.9e-3, 0.9e-3, 0.9e-3}));
 }
 
 /// One line of three tiles, each of which is enough to see a mistake in it.

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "base/parallel.h"
-
 namespace lathe {
 namespace {
 
@@ -55,16 +53,7 @@ Result<std::shared_ptr<const CpuWorkload>> CpuWorkload::make(Workload workload) 
   LATHE_TRY(made->inputs_read_only_, reopen_read_only(made->inputs_fd_));
   LATHE_TRY(made->input_map_, map_shared(made->inputs_fd_, made->inputs_.total_bytes, true));
   LATHE_TRY(made->output_map_, map_shared(made->outputs_fd_, made->outputs_.total_bytes, true));
-  for_each_job(static_cast<std::int64_t>(made->trials.size()), static_cast<double>(made->inputs_.total_bytes),
-               [&](std::int64_t trial) {
-                 const auto t = static_cast<std::size_t>(trial);
-                 std::byte* const at = made->input_map_.data() + t * made->inputs_.stride;
-                 auto& inputs = made->trials[t].inputs;
-                 for (std::size_t i = 0; i < inputs.size(); ++i) {
-                   std::memcpy(at + made->inputs_.offsets[i], inputs[i].bytes.data(), inputs[i].bytes.size());
-                   inputs[i].bytes = {};
-                 }
-               });
+  LATHE_CHECK_OK(made->move_inputs(made->inputs_fd_, made->inputs_.stride, made->inputs_.offsets));
   const auto& tensors = made->task.spec->tensors;
   for (const OutputDecl& output : made->task.spec->outputs) {
     const auto source = std::find_if(tensors.begin(), tensors.end(),

@@ -5,7 +5,6 @@
 #include <numeric>
 
 #include "backend/cuda/wire/output_memory.h"
-#include "base/parallel.h"
 #include "base/random.h"
 #include "sandbox/memfd.h"
 
@@ -78,17 +77,7 @@ void CudaWorkload::read_scalars() {
 
 Status CudaWorkload::upload(DeviceLane& lane) {
   LATHE_TRY(UniqueFd inputs, make_memfd("inputs", layout_.inputs.stride * layout_.trials));
-  LATHE_TRY(const Mapping staging, map_shared(inputs, layout_.inputs.stride * layout_.trials, true));
-  for_each_job(static_cast<std::int64_t>(trials.size()), static_cast<double>(staging.size()),
-               [&](std::int64_t trial) {
-                 const auto t = static_cast<std::size_t>(trial);
-                 std::byte* const at = staging.data() + t * layout_.inputs.stride;
-                 for (std::size_t i = 0; i < trials[t].inputs.size(); ++i) {
-                   auto& bytes = trials[t].inputs[i].bytes;
-                   std::memcpy(at + layout_.inputs.offsets[i], bytes.data(), bytes.size());
-                   bytes = {};
-                 }
-               });
+  LATHE_CHECK_OK(move_inputs(inputs, layout_.inputs.stride, layout_.inputs.offsets));
   const auto lease = lane.take(DeviceLane::Use::kWork, DeviceLane::Grain::kBlock);
   LATHE_TRY(held_, keeper_->create(layout_, std::move(inputs)));
   return Ok{};
