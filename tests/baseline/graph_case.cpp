@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 
@@ -45,6 +46,16 @@ GraphCase retyped(GraphCase graph_case, const std::string& dtype) {
     if (!fixed) input += (input.find("; ") == input.npos ? "; " : "\n") + ("dtype = \"" + dtype + "\"");
   }
   return graph_case;
+}
+
+bool computes_here(const TaskSpec& task, std::string_view library) {
+  const auto is_bf16 = [](const auto& decl) { return decl.dtype == DType::kBF16; };
+  const auto gives_bf16 = [](const NodeDecl& node) { return node.type.dtype == DType::kBF16; };
+  const bool wants_bf16 =
+      std::ranges::any_of(task.tensors, is_bf16) || std::ranges::any_of(task.nodes, gives_bf16);
+  const bool has_avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                          __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
+  return library != "onednn" || !wants_bf16 || has_avx512;
 }
 
 TaskSpec make_task(const GraphCase& graph_case) {

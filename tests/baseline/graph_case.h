@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -25,6 +26,10 @@ GraphCase retyped(GraphCase graph_case, const std::string& dtype);
 
 /// Aborts the test program if the case is no valid task.
 TaskSpec make_task(const GraphCase& graph_case);
+
+/// Whether `library` has all of the task's dtypes on this processor: oneDNN computes in bf16 only
+/// with AVX-512.
+bool computes_here(const TaskSpec& task, std::string_view library);
 
 /// Every op in the variants that its emitters tell apart.
 const std::vector<GraphCase>& op_cases();

@@ -1,4 +1,4 @@
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 
 #include "baseline/compose.h"
 #include "task/compare.h"
@@ -124,6 +124,10 @@ TEST_P(VendorBuild, IsWithinTheBoundForEveryGroupAndDistribution) {
       const auto sample = draw_sample(**reference, *bound, distribution, Seed::from_number(i));
       if (!*sample) continue;
       const auto outputs = library.run(i, *bound, (*sample)->inputs);
+      if (!outputs.ok() && !computes_here(tasks[i], GetParam().library)) {
+        EXPECT_THAT(outputs.error().to_string(), testing::HasSubstr("AVX-512"));
+        break;
+      }
       if (!outputs.ok()) {
         ADD_FAILURE() << outputs.error().to_string();
         break;

@@ -90,6 +90,15 @@ void OnednnBuilder::append(dnnl::primitive primitive, ExecArgs args) {
 
 std::unique_ptr<PreparedCall> OnednnBuilder::finish() { return std::move(call_); }
 
+namespace {
+
+bool computes_bf16() {
+  constexpr auto kNeeded = static_cast<unsigned>(dnnl::cpu_isa::avx512_core);
+  return (static_cast<unsigned>(dnnl::get_effective_cpu_isa()) & kNeeded) == kNeeded;
+}
+
+}  // namespace
+
 Result<std::unique_ptr<PreparedCall>> prepare_onednn(const NodeCall& call, int threads) {
   const std::string& dtype = call.nodes[0].out.dtype;
   for (const Node& node : call.nodes) {
@@ -98,6 +107,8 @@ Result<std::unique_ptr<PreparedCall>> prepare_onednn(const NodeCall& call, int t
         !std::ranges::all_of(node.in, is_of_it))
       return invalid("the oneDNN adapter takes fp32 or bf16, one of them for all");
   }
+  if (dtype == "bf16" && !computes_bf16())
+    return invalid("oneDNN computes in bf16 only on processors with AVX-512");
   omp_set_num_threads(threads);
   for (const auto prepare : {onednn_matmul, onednn_attention, onednn_convolution, onednn_deconvolution,
                              onednn_pooling, onednn_softmax, onednn_layer_norm, onednn_batch_norm,
