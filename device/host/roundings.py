@@ -1,4 +1,5 @@
-"""What the roundings of a module's own operations may do to few outputs, as to a loss that is the rest of large terms.
+"""What the roundings of a module's own operations may do: to few outputs, as to a loss that is the rest of large terms,
+and to what a softmax's elements share.
 
 Where all rows are alike, all their roundings are too, and one module's luck tells nothing of another's. So each
 operation's results are moved together, by a fraction of a rounding, and the change is scaled up as in conditioning.py,
@@ -39,14 +40,35 @@ class Rounding(Mode):
                         value.dtype is torch.float64 else value, result)
 
 
-def changes(call, inputs, exact, seed):
+class SharedExponent(Mode):
+    """Each row of a softmax is larger or smaller by `share` of what one rounding of its largest input makes of it. A
+    kernel that computes the row's sum in base 2, or goes by its logarithm, rounds that input where it is large: of a row
+    that is all in one element no other move shows it."""
+
+    def __init__(self, seed, share):
+        super().__init__()
+        self.seed = seed
+        self.share = share
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        result = function(*args, **(kwargs or {}))
+        if function is not torch.ops.aten._softmax.default or result.dtype is not torch.float64:
+            return result
+        largest = torch.nan_to_num(args[0].amax(dim=args[1], keepdim=True), posinf=0.0, neginf=0.0)
+        generator = torch.Generator(device=result.device)
+        generator.manual_seed(self.seed)
+        signs = torch.randint(0, 2, largest.shape, generator=generator, device=result.device) * 2 - 1
+        return result * (1 + signs * largest * (self.share * ROUNDING))
+
+
+def changes(call, inputs, exact, seed, mode=Rounding, samples=SAMPLES):
     """Of each output, by element; zero where there is nothing to say."""
     largest = [torch.zeros_like(value) for value in exact]
     try:
-        for sample in range(SAMPLES):
+        for sample in range(samples):
             moved = []
             for share in (LONG, SHORT):
-                with Rounding(seed + sample, share):
+                with mode(seed + sample, share):
                     moved.append(call([tensor.clone() for tensor in inputs]))
             for number, value in enumerate(exact):
                 long, short = ((one[number].double() - value).abs() for one in moved)

@@ -29,12 +29,14 @@ import parameters
 import plain_values
 import precise
 import programs
+import roundings
 import signature
 import triton_support
 
 TEXT_OFFSET = 4096
 MOST_THREADS = 4096  # far fewer than a jail may have
 MOST_SAID = 1000  # of either end of an error's own text
+CALLED = "called"  # of a build that ended in a call: what is wrong, its first block says
 
 BUILT, SETUP, IMPORT, ENTRY, STATE, EXCEPTION, OUTPUT, EXTENSION, ANSWERED, MEMORY = range(10, 20)
 
@@ -391,9 +393,13 @@ def build(program, control):
     for section, (state, samples) in zip(program.sections, memories):
         model = start(program.load, section, state, windows)
         if windows or ("load_inline" in program.load["text"] and not requests.asked):
+            write_text(program, CALLED)
             call_once(model, section, samples, windows)
             model = None
-            free_memory(windows)
+            try:
+                free_memory(windows)
+            except RuntimeError:  # a kernel's fault, after which the device does nothing more for this process
+                break
     raise Ended(BUILT, triton_support.pack(program.scratch) if windows else None)
 
 
@@ -548,6 +554,8 @@ def answer(program, window, device, usual, double):
     call_exact = call_precise if values.are_one() and not values.mixes else call_wide
     wide = [value.double().clone() for value in values.wide]
     changes = conditioning.changes_by_rounding(call_exact, inputs, movable, wide, seed)
+    shared = roundings.changes(call_exact, inputs, wide, seed, roundings.SharedExponent, 1)
+    changes = [torch.maximum(change, one) for change, one in zip(changes, shared)]
     off = [own_error.off_by(rounded, value) for rounded, (value, _) in zip(own, between)]
     off = own_error.with_roundings(off, own, wide, call_exact, inputs, seed)
     off = own_error.own_errors(off, call_own, call_exact, inputs, movable, seed)

@@ -33,6 +33,7 @@ using namespace host;
 constexpr const char* kProcessorsLane = "processor";  // the one that its kernels are timed on
 constexpr int kMostExtensions = 32;
 constexpr double kImportSeconds = 60, kBuildSeconds = 180;
+constexpr const char* kCalled = "called";  // as device/host/worker.py
 constexpr std::size_t kMostRequest = std::size_t{2} << 20, kMostCompiled = std::size_t{48} << 20;
 constexpr std::size_t kProcessorsForQuietCompiles = 3;  // besides those that are timed
 constexpr double kLeastBlockNs = 1e6;
@@ -106,7 +107,8 @@ BuildResult refusal_of(const ChildReply& reply, const std::string& said, bool on
     return result;
   }
   if (WIFSIGNALED(reply.wait_status) && WTERMSIG(reply.wait_status) == SIGKILL)
-    return refusal("import_timeout", fmt::format("not imported after {:.0f} s", kImportSeconds));
+    return refusal("import_timeout",
+                   fmt::format("not imported after {:.0f} s", on_gpu ? kBuildSeconds : kImportSeconds));
   if (reply.exited_with(kExitImport)) return refusal("import_error", said);
   if (reply.exited_with(kExitEntry)) return refusal("entry_error", said);
   if (reply.exited_with(kExitState)) return refusal("state_mismatch", said);
@@ -305,9 +307,10 @@ class HostBackend final : public Backend {
     if (!reply.confined)
       return Error{ErrorCode::kUnavailable, "a build could not be prepared: " + text_of(building.rooms),
                    "run lathe doctor"};
-    if (!reply.exited_with(kExitBuilt))
+    if (!reply.exited_with(kExitBuilt) && text_of(building.rooms) != kCalled)
       return refusal_of(reply, text_of(building.rooms), options_.gpu != nullptr);
-    if (options_.gpu) building.extensions.compiled = raw_text_of(building.rooms, kMostCompiled);
+    if (options_.gpu && reply.exited_with(kExitBuilt))
+      building.extensions.compiled = raw_text_of(building.rooms, kMostCompiled);
     BuildResult result{.ok = true};
     result.artifact.bytes = encode(building.extensions);
     result.artifact.key =

@@ -19,6 +19,7 @@ namespace {
 
 using testing::AllOf;
 using testing::HasSubstr;
+using testing::Not;
 
 constexpr const char* kTask = R"(
 name = "softmax_module"
@@ -450,6 +451,16 @@ TEST_F(OwnTaskTest, AnExtensionMayBeAskedForInTheFirstCall) {
   EXPECT_EQ(judge(*whole, head + "def ModelNew(x):\n    return twice('later')(x)\n"), "pass");
   EXPECT_THAT(judge(*whole, head + "twice('first')\ndef ModelNew(x):\n    return twice('late')(x)\n"),
               AllOf(HasSubstr("late_extension"), HasSubstr("when the module is imported")));
+}
+
+/// A build calls a module that names extensions, and leaves what goes wrong there to its first block.
+TEST_F(OwnTaskTest, AnEndInABuildsCallIsNoFaultOfTheImport) {
+  const auto whole = doubling();
+  ASSERT_TRUE(whole.ok()) << whole.error().to_string();
+  const std::string head = std::string(kHead) + "import os  # load_inline\n";
+  EXPECT_THAT(judge(*whole, head + "def ModelNew(x):\n    os._exit(0)\n"), HasSubstr("exit"));
+  EXPECT_THAT(judge(*whole, head + "def ModelNew(x):\n    os._exit(0)\n"), Not(HasSubstr("import")));
+  EXPECT_THAT(judge(*whole, head + "os._exit(0)\n"), HasSubstr("import_exit"));
 }
 
 TEST_F(OwnTaskTest, WhatAsksForOtherProgramsGoesOnWithout) {
