@@ -35,18 +35,21 @@ endfunction()
 add_custom_target(sanitized_parsers)
 add_custom_target(sanitized_threads)
 
-# lathe_test(<name> SOURCES ... DEPS ... [LABELS ...] [PROPERTIES ...] [ON_GPU]): one GoogleTest program, each case a CTest test.
+# lathe_test(<name> SOURCES ... DEPS ... [LABELS ...] [PROPERTIES ...] [ALONE ...] [ON_GPU]): one GoogleTest program, each case
+# a CTest test. ALONE as of lathe_library.
 # ON_GPU: it runs kernels where there is a GPU, one case at a time. The labels `parsers` and `threads` make it one of
 # those that run under sanitizers too.
 function(lathe_test name)
-  cmake_parse_arguments(ARG "ON_GPU" "" "SOURCES;DEPS;LABELS;PROPERTIES" ${ARGN})
+  cmake_parse_arguments(ARG "ON_GPU" "" "SOURCES;DEPS;LABELS;PROPERTIES;ALONE" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
+  set_target_properties(${name} PROPERTIES UNITY_BUILD ${LATHE_UNITY})
+  set_source_files_properties(${ARG_ALONE} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
   target_link_libraries(${name} PRIVATE lathe_warnings ${ARG_DEPS} GTest::gtest GTest::gmock GTest::gtest_main)
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR})
   target_compile_definitions(${name} PRIVATE LATHE_SOURCE_DIR="${LATHE_SOURCE_DIR}"
                                              LATHE_BINARY_DIR="${LATHE_BINARY_DIR}")
-  # Nobody waits for a test's own code; compiling it takes two thirds of the time.
-  target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O1>)
+  # Nobody waits for a test's own code; compiling it takes half of the time.
+  target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-Og>)
   set(labels ${ARG_LABELS})
   foreach(kind IN ITEMS parsers threads)
     if(kind IN_LIST labels)

@@ -2,6 +2,7 @@
 
 #include <poll.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -78,15 +79,20 @@ void serve_jobs(const Channel& broker, const std::function<Status(const protocol
   }
 }
 
-int wait_for_job(pid_t child, pid_t victim, double timeout_seconds, const Channel& broker) {
+int wait_for_job(pid_t child, pid_t victim, double cpu_seconds, const Channel& broker) {
   const UniqueFd child_fd(static_cast<int>(::syscall(SYS_pidfd_open, child, 0)));
   pollfd waiting[] = {{child_fd.get(), POLLIN, 0}, {broker.fd(), 0, 0}};
-  ::poll(waiting, 2, static_cast<int>(timeout_seconds * 1000));
+  ::poll(waiting, 2, static_cast<int>(kMostWait * cpu_seconds * 1000));
   ::kill(victim, SIGKILL);
   int status = 0;
-  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  rusage used{};
+  while (::wait4(child, &status, 0, &used) < 0 && errno == EINTR) {
   }
-  return waiting[0].revents ? status : -1;
+  const auto seconds = [](const timeval& time) {
+    return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
+  };
+  const bool used_up = status != 0 && seconds(used.ru_utime) + seconds(used.ru_stime) >= cpu_seconds;
+  return waiting[0].revents && !used_up ? status : -1;
 }
 
 std::string read_back(int fd, off_t most) {

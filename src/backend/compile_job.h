@@ -48,10 +48,15 @@ namespace lathe {
 /// `answer` fails.
 void serve_jobs(const Channel& broker, const std::function<Status(const protocol::CompileJob&)>& answer);
 
-/// Waits until `child` exits, the deadline passes or the broker disconnects, then kills `victim`
-/// (the child's pid, or its negated process group) and reaps the child. Returns its wait status, or
-/// -1 if it did not exit by itself.
-int wait_for_job(pid_t child, pid_t victim, double timeout_seconds, const Channel& broker);
+/// A job's seconds are the processor's. By the clock it may take so many times as long, for others
+/// may be computing beside it, and that is no fault of a candidate's.
+inline constexpr double kMostWait = 4;
+
+/// Waits until `child` exits, has taken kMostWait times `cpu_seconds`, or the broker disconnects,
+/// then kills `victim` (the child's pid, or its negated process group) and reaps the child. Returns
+/// its wait status, or -1 if it did not exit by itself or failed after `cpu_seconds` of a
+/// processor.
+int wait_for_job(pid_t child, pid_t victim, double cpu_seconds, const Channel& broker);
 
 /// Reads what a child wrote into `fd`, at most `most` bytes.
 std::string read_back(int fd, off_t most);

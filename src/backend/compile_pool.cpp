@@ -68,8 +68,10 @@ Result<CompiledObject> CompilePool::run_on(HelperProcess worker, const protocol:
                                            const CancelToken& cancel) {
   LATHE_TRY(const UniqueFd payload, make_sealed_memfd("job", protocol::encode(job)));
   LATHE_CHECK_OK(worker.channel().send("compile", {payload.get()}));
-  LATHE_TRY(const Frame frame, await_reply(worker, job.timeout_seconds + kReplySeconds,
-                                           cancel));  // else the worker is killed
+  const int compilers = job.cuda.nvcc.empty() ? 1 : 2;
+  LATHE_TRY(const Frame frame,
+            await_reply(worker, compilers * kMostWait * job.timeout_seconds + kReplySeconds,
+                        cancel));  // else the worker is killed
   CompiledObject object;
   LATHE_TRY(object.reply, protocol::decode_compile_reply(frame.bytes));
   {

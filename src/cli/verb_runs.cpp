@@ -1,7 +1,9 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <ctime>
 #include <nlohmann/json.hpp>
+#include <span>
 
 #include "cli/console.h"
 #include "cli/options.h"
@@ -29,11 +31,13 @@ std::string date_text(std::int64_t unix_time) {
 
 Result<int> list(const RunsOptions& options) {
   LATHE_TRY(auto store, open_existing_store(options.common));
-  LATHE_TRY(const auto runs, store->runs(options.limit));
+  LATHE_TRY(const auto runs, store->runs(options.limit + 1));
   if (runs.empty()) print("no runs yet; start one with: lathe optimize TASK.toml\n");
-  for (const RunRecord& run : runs)
+  const auto listed = std::min(runs.size(), static_cast<std::size_t>(options.limit));
+  for (const RunRecord& run : std::span(runs).first(listed))
     print("{:<44} {:<12} {:>6} evaluations  {} UTC\n", run.id, run.status, run.experiences,
           date_text(run.created_unix));
+  if (listed < runs.size()) print("there are older ones: --limit N lists more than {}\n", options.limit);
   return static_cast<int>(kSuccess);
 }
 
@@ -96,7 +100,7 @@ void add_runs(CLI::App& app, Run& run) {
   };
   add("list", "The newest runs", list)
       ->add_option("--limit", options->limit, "How many")
-      ->check(one_or_more());
+      ->check(CLI::Range(1, 1'000'000));
   CLI::App* shown = add("show", "Every evaluation of a run", show);
   shown->add_option("RUN", options->run, "A run's id, the start of it, or 'last'")->required();
   std::string names;

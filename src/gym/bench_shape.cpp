@@ -27,7 +27,8 @@ constexpr double kTimedElements = 1 << 15;     // of a timed trial's outputs tha
 constexpr double kAllTimedElements = 1 << 20;  // of all trials', where the reference is cheap enough
 /// Calls of so few values show together how exact they are.
 constexpr double kFewValues = 64, kEnoughTogether = 16;
-/// So many indices miss a few values that were computed in bf16; more trials than these cost too much.
+/// So many indices miss a few values that were computed in bf16; more trials than these cost too
+/// much.
 constexpr double kEnoughIndices = 2048, kMostForIndices = 16;
 constexpr double kLargeElements = 1 << 23;  // of all values of a large shape, at least
 constexpr double kLargeFlops = 2e8;

@@ -453,7 +453,8 @@ TEST_F(OwnTaskTest, AnExtensionMayBeAskedForInTheFirstCall) {
               AllOf(HasSubstr("late_extension"), HasSubstr("when the module is imported")));
 }
 
-/// A build calls a module that names extensions, and leaves what goes wrong there to its first block.
+/// A build calls a module that names extensions, and leaves what goes wrong there to its first
+/// block.
 TEST_F(OwnTaskTest, AnEndInABuildsCallIsNoFaultOfTheImport) {
   const auto whole = doubling();
   ASSERT_TRUE(whole.ok()) << whole.error().to_string();
@@ -635,13 +636,20 @@ TEST_F(ToleranceTest, AllowsNoOtherSideOfAJump) {
 TEST_F(ToleranceTest, IsThatOfTheInputsWhereMovedOnesFail) {
   const std::vector<double> x = heavy_tails(2e4);
   const std::string kept_by_fp32 = "x == torch.from_numpy(x.numpy().astype('float32').astype('float64'))";
-  const std::string picky = "torch.softmax(x, -1) if bool((" + kept_by_fp32 + ").all()) else [][0]";
+  const std::string written_out =
+      "(torch.exp(x - x.amax(-1, True)) / torch.exp(x - x.amax(-1, True)).sum(-1, True))";
+  const std::string picky = written_out + " if bool((" + kept_by_fp32 + ").all()) else [][0]";
   EXPECT_TRUE(judge(picky, kSoftmax, x).pass);
   EXPECT_FALSE(judge(picky, kByExp2, x).pass);
-  const std::string not_a_number =
-      "torch.softmax(x, -1) * torch.where(" + kept_by_fp32 + ", 1.0, float('nan'))";
+  const std::string not_a_number = written_out + " * torch.where(" + kept_by_fp32 + ", 1.0, float('nan'))";
   EXPECT_TRUE(judge(not_a_number, kSoftmax, x).pass);
   EXPECT_FALSE(judge(not_a_number, kByExp2, x).pass);
+}
+
+TEST_F(ToleranceTest, OfASoftmaxKnowsWhatItsLargestInputsLose) {
+  const std::vector<double> x = heavy_tails(2e4);
+  const std::string unmoved = "x == torch.from_numpy(x.numpy().astype('float32').astype('float64'))";
+  EXPECT_TRUE(judge("torch.softmax(x, -1) if bool((" + unmoved + ").all()) else [][0]", kByExp2, x).pass);
 }
 
 TEST_F(ToleranceTest, MovesInputsWithinTheirRange) {

@@ -7,8 +7,6 @@
 namespace lathe {
 namespace {
 
-constexpr Draw kPositive{0.1, 2};
-
 OpCase matmul(bool transpose_a, bool transpose_b) {
   const Shape a = transpose_a ? Shape{19, 7} : Shape{7, 19};
   const Shape b = transpose_b ? Shape{13, 19} : Shape{19, 13};

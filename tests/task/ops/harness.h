@@ -54,6 +54,7 @@ struct Draw {
   bool binary = false;
   std::optional<DType> whole = {};  ///< whole numbers of the dtype in [low, high]
 };
+inline constexpr Draw kPositive{0.1, 2};
 
 template <class T>
 using Formula = std::function<std::vector<T>(const std::vector<Array<T>>&, Summer&)>;

@@ -8,8 +8,6 @@
 namespace lathe {
 namespace {
 
-constexpr Draw kPositive{0.1, 2};
-
 struct Geometry {
   int stride = 1;
   int padding = 0;

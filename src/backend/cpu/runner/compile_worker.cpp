@@ -26,15 +26,15 @@ constexpr std::uint64_t kMostMemory = std::uint64_t{4} << 30;
 const std::vector<std::string> kToolChain = {
     "/usr", "/lib", "/lib64", "/bin", "/etc/ld.so.cache", "/etc/alternatives"};
 
-[[noreturn]] void exec_compiler(const std::string& folder, const CompileFolders& folders,
-                                double timeout_seconds, std::vector<std::string> command) {
+[[noreturn]] void exec_compiler(const std::string& folder, const CompileFolders& folders, double cpu_seconds,
+                                std::vector<std::string> command) {
   JailSpec spec;
   spec.readable = kToolChain;
   spec.readable.push_back(folders.include);
   spec.readable.insert(spec.readable.end(), folders.readable.begin(), folders.readable.end());
   spec.writable = {folder, "/dev/null"};
   spec.max_address_bytes = kMostMemory;
-  spec.max_cpu_seconds = static_cast<std::uint64_t>(timeout_seconds) + 1;
+  spec.max_cpu_seconds = static_cast<std::uint64_t>(cpu_seconds) + 1;
   const int log = ::open("log", O_WRONLY | O_CREAT | O_TRUNC, 0600);
   ::dup2(log, 1);
   ::dup2(log, 2);
@@ -68,8 +68,8 @@ std::vector<std::string> command_of(const protocol::CudaUnit& unit) {
 }
 
 /// Like wait_for_job(), but kills the child's whole process group and reaps its orphans.
-int wait_until(pid_t child, double timeout_seconds, const Channel& broker) {
-  const int status = wait_for_job(child, -child, timeout_seconds, broker);
+int wait_until(pid_t child, double cpu_seconds, const Channel& broker) {
+  const int status = wait_for_job(child, -child, cpu_seconds, broker);
   while (::waitpid(-1, nullptr, WNOHANG) > 0) {
   }
   return status;
@@ -102,10 +102,9 @@ protocol::CompileReply compile(const std::string& folder, const CompileFolders& 
     return reply;
   }
   const auto run = [&](const std::vector<std::string>& command) {
-    const double left = job.timeout_seconds - seconds_since(begin);
     const pid_t child = ::fork();
-    if (child == 0) exec_compiler(folder, folders, left, command);
-    const int status = child < 0 ? 0x7f00 : wait_until(child, std::max(left, 0.0), broker);
+    if (child == 0) exec_compiler(folder, folders, job.timeout_seconds, command);
+    const int status = child < 0 ? 0x7f00 : wait_until(child, job.timeout_seconds, broker);
     reply.timed_out = status == -1;
     reply.infra = child < 0 || (status >= 0 && WIFEXITED(status) && WEXITSTATUS(status) >= 126);
     return status == 0;
