@@ -4,8 +4,8 @@ kernel = "f"
 items  = "rows"
 args   = ["a", "b", "y", "steps"]
 */
-// Starts seven parts of a row (of eight, their lines evict each other) from the 48 steps before each, where a
-// few gates say that more are forgotten.
+// Starts seven parts of a row (of eight, their lines evict each other) from the 48 steps before
+// each, where a few gates say that more are forgotten.
 #include <stdint.h>
 #include <string.h>
 
