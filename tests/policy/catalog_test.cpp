@@ -58,10 +58,12 @@ std::string check(const CandidateRunner& runner, const Emitted& emitted, const R
 
 constexpr catalog::Target kPairs{.bf16_pairs = true};
 
+catalog::Target native() { return {.lanes = __builtin_cpu_supports("avx512f") ? 16 : 8}; }
+
 /// Every task with its default schedule and `random` others, at its smallest scored shape and at
 /// hidden ones, for the width of this processor's vectors.
 void check_tasks(const std::vector<TaskSpec>& tasks, int random, int hidden, catalog::Target target = {}) {
-  if (!__builtin_cpu_supports("avx512f")) target.lanes = 8;
+  target.lanes = native().lanes;
   if (target.bf16_pairs && target.lanes < 16) GTEST_SKIP() << "pairs of bf16 are multiplied by AVX-512";
   std::vector<Emitted> all;
   CandidateRunner runner;
@@ -374,7 +376,7 @@ TEST(Catalog, AnIndexOfALastKeyMayLieOutside) {
             causal + ")\"\nshape = [{ L = 5, S = 20 }]\n",
         "ragged.toml");
     ASSERT_TRUE(task.ok()) << task.error().to_string();
-    const auto emission = catalog::compile(*catalog::lower(*task), {}, nullptr);
+    const auto emission = catalog::compile(*catalog::lower(*task), {}, nullptr, native());
     ASSERT_TRUE(emission.ok()) << emission.error().to_string();
     CandidateRunner runner;
     const int index = runner.add(*parse_candidate(emission->text, task->name));
@@ -418,7 +420,7 @@ TEST(Catalog, OpsThatNoShippedTaskHasOverTensorsOf16Bits) {
 TEST(Catalog, PositionsAreCountedInTheKernelThatUsesThem) {
   for (const TaskSpec& task : op_tasks()) {
     if (task.name != "weighted_by_position" && task.name != "positions_of_one_axis_of_three") continue;
-    const auto emission = catalog::compile(*catalog::lower(task), {}, nullptr);
+    const auto emission = catalog::compile(*catalog::lower(task), {}, nullptr, native());
     ASSERT_TRUE(emission.ok()) << emission.error().to_string();
     EXPECT_EQ(parse_candidate(emission->text, task.name)->plan().steps.size(), 1U) << emission->text;
   }
@@ -530,7 +532,7 @@ TEST(Catalog, LongSumsOfColumnsAreMadeOfParts) {
             graph + "\n\"\"\"\nfixed = true\nshape = [{ m = 65536, n = 2 }]\n",
         "long.toml");
     ASSERT_TRUE(task.ok()) << task.error().to_string();
-    const auto emission = catalog::compile(*catalog::lower(*task), {}, nullptr);
+    const auto emission = catalog::compile(*catalog::lower(*task), {}, nullptr, native());
     CandidateRunner runner;
     const int index = runner.add(*parse_candidate(emission->text, task->name));
     runner.build();
@@ -587,7 +589,7 @@ TEST(Catalog, LongProductsPoolsAndScansAreMadeOfParts) {
        "[1, \"k\", 8, 8] }]\ngraph = \"y = conv2d(x, w)\"\nshape = [{ k = 16384 }]\n"}) {
     const auto task = parse_task("name = \"long_sums\"\n" + body, "long.toml");
     ASSERT_TRUE(task.ok()) << task.error().to_string();
-    const auto emission = catalog::compile(*catalog::lower(*task), {});
+    const auto emission = catalog::compile(*catalog::lower(*task), {}, nullptr, native());
     CandidateRunner runner;
     const int index = runner.add(*parse_candidate(emission->text, task->name));
     runner.build();
