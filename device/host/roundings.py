@@ -27,6 +27,7 @@ class Rounding(Mode):
         super().__init__()
         self.steps = random.Random(seed)
         self.share = share
+        self.moves = True
 
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
         result = function(*args, **(kwargs or {}))
@@ -49,11 +50,13 @@ class SharedExponent(Mode):
         super().__init__()
         self.seed = seed
         self.share = share
+        self.moves = False
 
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
         result = function(*args, **(kwargs or {}))
         if function is not torch.ops.aten._softmax.default or result.dtype is not torch.float64:
             return result
+        self.moves = True
         largest = torch.nan_to_num(args[0].amax(dim=args[1], keepdim=True), posinf=0.0, neginf=0.0)
         generator = torch.Generator(device=result.device)
         generator.manual_seed(self.seed)
@@ -68,8 +71,10 @@ def changes(call, inputs, exact, seed, mode=Rounding, samples=SAMPLES):
         for sample in range(samples):
             moved = []
             for share in (LONG, SHORT):
-                with mode(seed + sample, share):
+                with mode(seed + sample, share) as moving:
                     moved.append(call([tensor.clone() for tensor in inputs]))
+                if not moving.moves:
+                    return largest
             for number, value in enumerate(exact):
                 long, short = ((one[number].double() - value).abs() for one in moved)
                 largest[number] = torch.maximum(largest[number], by_a_rounding(long, short))

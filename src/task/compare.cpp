@@ -366,7 +366,10 @@ class OrderCheck {
   /// Of a call whose RMS may be `largest`.
   FewErrors misses(double largest) const {
     const double allowed = largest * largest;
-    return {squares_, allowed * count_, static_cast<std::int64_t>(count_), true, allowed * kFewMisses};
+    return {.squares = squares_,
+            .allowed = allowed * count_,
+            .count = static_cast<std::int64_t>(count_),
+            .least_allowed = allowed * kFewMisses};
   }
 
  private:
