@@ -35,12 +35,13 @@ endfunction()
 add_custom_target(sanitized_parsers)
 add_custom_target(sanitized_threads)
 
-# lathe_test(<name> SOURCES ... DEPS ... [LABELS ...] [PROPERTIES ...] [ALONE ...] [ON_GPU]): one GoogleTest program, each case
-# a CTest test. ALONE as of lathe_library.
+# lathe_test(<name> SOURCES ... DEPS ... [LABELS ...] [PROPERTIES ...] [ALONE ...] [ON_GPU] [TOGETHER]): one GoogleTest
+# program, each case a CTest test. ALONE as of lathe_library. TOGETHER: the program is a single one, for its cases share
+# what takes seconds to set up.
 # ON_GPU: it runs kernels where there is a GPU, one case at a time. The labels `parsers` and `threads` make it one of
 # those that run under sanitizers too.
 function(lathe_test name)
-  cmake_parse_arguments(ARG "ON_GPU" "" "SOURCES;DEPS;LABELS;PROPERTIES;ALONE" ${ARGN})
+  cmake_parse_arguments(ARG "ON_GPU;TOGETHER" "" "SOURCES;DEPS;LABELS;PROPERTIES;ALONE" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
   set_target_properties(${name} PROPERTIES UNITY_BUILD ${LATHE_UNITY})
   set_source_files_properties(${ARG_ALONE} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
@@ -64,5 +65,10 @@ function(lathe_test name)
     endif()
   endif()
   string(JOIN "+" labels ${labels})  # the discovery keeps one label; ctest -L finds parts of it
-  gtest_discover_tests(${name} PROPERTIES ${lock} ${ARG_PROPERTIES} LABELS "${labels}" DISCOVERY_TIMEOUT 60)
+  if(ARG_TOGETHER)
+    add_test(NAME ${name} COMMAND ${name})
+    set_tests_properties(${name} PROPERTIES ${lock} ${ARG_PROPERTIES} LABELS "${labels}")
+  else()
+    gtest_discover_tests(${name} PROPERTIES ${lock} ${ARG_PROPERTIES} LABELS "${labels}" DISCOVERY_TIMEOUT 60)
+  endif()
 endfunction()

@@ -76,7 +76,7 @@ std::string candidate_text(const std::string& body, const std::string& before = 
          body;
 }
 
-/// A backend, a task and its trials, made once: they take seconds.
+/// A backend, a task and its trials, made once for all suites: they take seconds.
 struct Fixture {
   Result<std::unique_ptr<Backend>> backend = Error{ErrorCode::kUnavailable, "not made"};
   TaskSpec spec;
@@ -111,8 +111,9 @@ struct Fixture {
 
 class HostBackendTest : public testing::Test {
  protected:
-  static void SetUpTestSuite() { fixture_ = std::make_unique<Fixture>(); }
-  static void TearDownTestSuite() { fixture_.reset(); }
+  static void SetUpTestSuite() {
+    if (fixture_ == nullptr) fixture_ = std::make_unique<Fixture>();
+  }
   void SetUp() override {
     if (!fixture_->backend.ok()) GTEST_SKIP() << fixture_->backend.error().to_string();
   }
