@@ -3,6 +3,6 @@
 namespace lathe {
 
 /// Changes with everything that may give an equal candidate another verdict.
-inline constexpr const char* kGymVersion = "29";
+inline constexpr const char* kGymVersion = "30";
 
 }  // namespace lathe

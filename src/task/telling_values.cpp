@@ -26,11 +26,18 @@ struct Made {
   Affine inner;
   bool folded = false;
   Affine outer = {};
+  bool far_only = false;  ///< only what is far beyond a limit is still there
 };
+
+constexpr double kOrdinarySum = 16;  // sums of ordinary values are as large
 
 /// Ops after which a value that is far beyond a limit still is.
 constexpr std::array<std::string_view, 7> kNearlyKept = {"add",   "sub",  "mul",  "round",
                                                          "floor", "ceil", "trunc"};
+/// The same of values that are positive.
+constexpr std::array<std::string_view, 12> kKeptWhereLarge = {
+    "relu",     "leaky_relu", "elu",       "selu", "gelu", "silu",
+    "softplus", "mish",       "hardswish", "max",  "div",  "square"};
 
 /// The values beyond which an op keeps nothing of its first operand, but what lies there.
 std::vector<double> limits_of(const TaskSpec& spec, const NodeDecl& node) {
@@ -50,14 +57,31 @@ std::vector<double> limits_of(const TaskSpec& spec, const NodeDecl& node) {
   return {};
 }
 
-/// Of a limit, on both sides, and so far that other operands do not lead back.
-std::vector<double> beside(double limit) {
+/// Of a limit, on both sides: near, and so far that other operands do not lead back.
+std::vector<double> beside(double limit, bool far_only) {
   const double step = 0.5 * std::fabs(limit) + 1, leap = 8 * step;
+  if (far_only && std::fabs(limit) < kOrdinarySum) return {};
+  if (far_only) return {limit - leap, limit + leap};
   return {limit - leap, limit - step, limit + step, limit + leap};
 }
 
+/// Whether results are sums or means of several elements, or the largest of them: where all or one
+/// of them are far beyond a limit, most results are.
+bool takes_several(const NodeDecl& node) {
+  const OpClass kind = node.op->op_class();
+  return kind == OpClass::kContraction || kind == OpClass::kReduce || kind == OpClass::kScan ||
+         kind == OpClass::kStencil;
+}
+
+/// What a node's first operand is typically multiplied by where it takes several.
+double typical_factor(const TaskSpec& spec, const NodeDecl& node) {
+  if (node.in.size() < 2) return 1;
+  const auto other = std::ranges::find(spec.tensors, node.in[1], &TensorDecl::name);
+  return other == spec.tensors.end() || !(other->generator.scale > 0) ? 1 : other->generator.scale;
+}
+
 /// What a node makes of its first operand, if that is simple.
-std::optional<Made> after(const NodeDecl& node, Made of) {
+std::optional<Made> after(const TaskSpec& spec, const NodeDecl& node, Made of) {
   const bool to_float = info(node.type.dtype).is_float;
   if (node.op->op_class() == OpClass::kMove || (node.op_name == "cast" && to_float)) return of;
   if (!to_float) return std::nullopt;
@@ -72,6 +96,9 @@ std::optional<Made> after(const NodeDecl& node, Made of) {
   } else if (node.op_name == "abs" && !of.folded) {
     of.folded = true;
     return of;
+  } else if (takes_several(node) || std::ranges::count(kKeptWhereLarge, node.op_name) > 0) {
+    of.far_only = true;
+    if (takes_several(node)) next.factor = typical_factor(spec, node);
   } else {
     return std::nullopt;
   }
@@ -155,15 +182,16 @@ std::vector<double> telling_values(const TaskSpec& spec, const TensorDecl& decl)
       const auto it = made.find(node.in[input]);
       if (it == made.end()) continue;
       const Made of = it->second;
-      std::vector<double> telling = telling_inputs(*node.op, node.attrs, input, decl.dtype);
+      std::vector<double> telling;
+      if (!of.far_only) telling = telling_inputs(*node.op, node.attrs, input, decl.dtype);
       if (input == 0)
         for (const double limit : limits_of(spec, node))
-          for (const double value : beside(limit)) telling.push_back(value);
+          for (const double value : beside(limit, of.far_only)) telling.push_back(value);
       for (const double value : telling)
         for (const double x : sources(of, value))
           values.push_back(info(decl.dtype).is_float ? x : std::round(x));
       const bool passes = input == 0 || node.op_name == "add" || node.op_name == "mul";
-      if (const auto next = passes ? after(node, of) : std::nullopt) made.emplace(node.out, *next);
+      if (const auto next = passes ? after(spec, node, of) : std::nullopt) made.emplace(node.out, *next);
     }
   }
   return values;

@@ -55,6 +55,16 @@ TEST(Sample, SomeValuesAreBeyondTheLimitsOfAGraph) {
     EXPECT_GT(std::ranges::count(y, -64504.0), 64) << graph;
     EXPECT_GT(std::ranges::count(y, 64504.0), 64) << graph;
   }
+  for (const char* behind :
+       {"t = transpose(x)\ns = matmul(x, t)\n", "r = relu(x)\ns = sum(r, axis = 1)\n",
+        "s = mean(x, axis = 0)\n",
+        "t = transpose(x)\np = matmul(x, t)\nb = add_scalar(p, by = 3)\ns = gelu(b)\n"}) {
+    const auto sample = draw(behind + std::string("y = clamp(s, high = 64504)"), Distribution::kOneHot);
+    ASSERT_TRUE(sample);
+    const std::vector<double>& y = sample->expected[0].value.data;
+    EXPECT_GT(std::ranges::count(y, 64504.0), std::ssize(y) / 8) << behind;
+    EXPECT_LT(std::ranges::count(y, 64504.0), std::ssize(y)) << behind;
+  }
   const auto whole =
       draw("s = scale(x, by = 65536)\nr = round(s)\ny = cast(r, dtype = \"int32\")", Distribution::kIntegers);
   ASSERT_TRUE(whole);
