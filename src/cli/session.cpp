@@ -203,6 +203,7 @@ ReportExtras make_extras(const TaskSpec& task, const DeviceInfo& device, const D
   }
   extras.baselines = baselines.times;
   extras.best_baseline = baselines.best;
+  extras.left_out = baselines.left_out;
   return extras;
 }
 

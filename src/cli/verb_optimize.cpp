@@ -183,6 +183,9 @@ void print_table(const std::vector<TaskResult>& results) {
     if (result.document["best"].is_null())
       print("{}: no kernel passed: {}\n", result.document["task"].get<std::string>(),
             result.failures.empty() ? "none was evaluated" : result.failures);
+  for (const TaskResult& result : results)
+    for (const json& peer : result.document["left_out"])
+      print("{}: compared without {}\n", result.document["task"].get<std::string>(), peer.get<std::string>());
   for (const TaskResult& result : results) {
     if (!result.model.exists()) continue;
     print("model: {}: {}, {:.0f} s of the device to judge them\n", result.document["task"].get<std::string>(),

@@ -48,6 +48,7 @@ struct BaselineTime {
 struct TaskBaselines {
   std::vector<BaselineTime> times;
   std::string best;  ///< the fastest peer's name: the speedup over it is what a search maximises
+  std::vector<std::string> left_out = {};  ///< peers that fail here and are no contenders: "onednn: rms"
 };
 
 /// A client's connection to a gym, of this process or of a service (serve/client): submit

@@ -230,6 +230,7 @@ Status TaskBench::tie_all(const Scope& scope, const std::vector<BuiltBaseline>& 
   for (std::size_t b = 1; b < baselines.size(); ++b) {
     if (!findings[b].passed()) {
       report_dropped(baselines[b].name, findings[b]);
+      baselines_.left_out.push_back(baselines[b].name + ": " + findings[b].reason);
       continue;
     }
     for (std::size_t s = 0; s < anchors_.size(); ++s) anchors_[s].push_back(std::move(tied[b][s]));

@@ -140,6 +140,7 @@ json optimize_document(const RunRecord& run, const std::vector<Experience>& expe
           {"verdicts", verdicts},
           {"best_baseline", extras.best_baseline},
           {"baselines", baselines_json(extras)},
+          {"left_out", extras.left_out},
           {"best", best},
           {"model", to_json(model_summary(experiences, extras.best_baseline))},
           {"work", work_json(extras)},
@@ -160,6 +161,7 @@ Result<ReportExtras> extras_from_document(const json& document) {
   reader.read("seconds", extras.seconds);
   reader.read("best_baseline", extras.best_baseline);
   reader.read_list("baselines", extras.baselines, read_baseline);
+  if (reader.has("left_out")) reader.read("left_out", extras.left_out);
   reader.read_list("work", extras.work, read_work);
   reader.read_object("peaks", [&](JsonReader& inner) {
     inner.read("flops_per_second", extras.peaks.flops_per_second);
@@ -179,6 +181,7 @@ json eval_document(const std::string& task_name, const std::vector<NamedVerdict>
     item["device"] = extras.device;
     item["candidate"] = named.candidate;
     item["best_baseline"] = extras.best_baseline;
+    item["left_out"] = extras.left_out;
     const json verdict = to_json(named.verdict);
     item["stage_seconds"] = verdict["stage_seconds"];
     item["provenance"] = verdict.value("provenance", json::object());

@@ -23,6 +23,7 @@ struct ReportExtras {
   double seconds = 0;                   ///< wall time of the search
   std::string best_baseline;            ///< the fastest peer
   std::vector<BaselineTime> baselines;  ///< the naive build first
+  std::vector<std::string> left_out;    ///< peers that fail on this machine, as TaskBaselines has them
   std::vector<ShapeWork> work;          ///< scored shapes, the headline first
   DevicePeaks peaks;
 };

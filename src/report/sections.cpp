@@ -85,6 +85,12 @@ std::string summary_cards(const RunView& view) {
   return "<dl class=\"cards\">\n" + cards + "</dl>\n";
 }
 
+/// A comparison says which contenders were not there.
+std::string left_out_note(const std::vector<std::string>& left_out) {
+  if (left_out.empty()) return "";
+  return escape_html(fmt::format(" Left out, for they fail on this machine: {}.", fmt::join(left_out, ", ")));
+}
+
 std::string baseline_table(const RunView& view) {
   struct Row {
     const BaselineTime* baseline;
@@ -118,7 +124,8 @@ std::string baseline_table(const RunView& view) {
          body +
          "</tbody></table></div>\n<p class=\"caption\">Times are geometric means of medians over the scored "
          "shapes. "
-         "Losses come first; a tie is an interval that holds 1.</p>\n";
+         "Losses come first; a tie is an interval that holds 1." +
+         left_out_note(view.extras.left_out) + "</p>\n";
 }
 
 std::string verdict_table(const RunView& view) {

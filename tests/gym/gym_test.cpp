@@ -140,6 +140,26 @@ TEST_F(GymTest, ANaiveBuildThatIsWrongPreparesNothing) {
   EXPECT_NE(made.error().message.find("naive"), std::string::npos);
 }
 
+TEST_F(GymTest, APeerThatIsWrongIsNoContenderAndIsNamed) {
+  const auto task = parse_task(R"toml(
+name = "probabilities"
+dims = { n = [1, 64] }
+tensor = [{ name = "x", shape = ["n", "n"] }]
+graph = "y = softmax(x)"
+baselines = ["naive", "onednn"]
+shape = [{ name = "small", n = 16 }]
+)toml",
+                               "probabilities.toml");
+  ASSERT_TRUE(task.ok()) << task.error().to_string();
+  FakeKernel wrong = timed(4000);
+  wrong.wrong = "value";
+  backend_.script("onednn", wrong);
+  const auto made = connect()->baselines(std::make_shared<const TaskSpec>(*task), {});
+  ASSERT_TRUE(made.ok()) << made.error().to_string();
+  EXPECT_EQ(made->best, "naive");
+  EXPECT_EQ(made->left_out, std::vector<std::string>{"onednn: value"});
+}
+
 /// Its text is the naive kernel as well: who writes std::vector in it is told so.
 TEST_F(GymTest, ANativeReferenceThatIsNoKernelIsTheTasksFault) {
   const std::string folder = testing::TempDir();

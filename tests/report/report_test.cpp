@@ -132,6 +132,13 @@ TEST(Report, OfAKernelWithoutAParentListsItWhole) {
   EXPECT_THAT(page, HasSubstr("#include &lt;lathe/cpu.h&gt;"));
 }
 
+TEST(Report, SaysWhichPeersAreNotThere) {
+  SampleRun sample = make_sample_run();
+  EXPECT_THAT(render(sample), HasSubstr("Left out, for they fail on this machine: eigen: rms."));
+  sample.extras.left_out.clear();
+  EXPECT_THAT(render(sample), Not(HasSubstr("Left out")));
+}
+
 TEST(Report, RefusesABestBaselineThatWasNotTimed) {
   SampleRun sample = make_sample_run();
   sample.extras.best_baseline = "cublas";
