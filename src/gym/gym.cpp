@@ -53,6 +53,7 @@ struct Inbox {
 /// A request on its way.
 struct Job {
   EvaluationRequest request;
+  std::optional<Candidate> candidate;
   std::shared_ptr<Inbox> inbox;
   std::shared_ptr<Task> task;
   Ticket ticket = 0;
@@ -155,20 +156,38 @@ class LocalGym final : public Gym {
 
   std::unique_ptr<Evaluator> connect() override { return std::make_unique<LocalEvaluator>(*this); }
 
+  /// A text that is no candidate gets its verdict at once: its task need not be prepared.
   Result<Ticket> submit(const std::shared_ptr<Inbox>& inbox, EvaluationRequest request) {
+    std::optional<Candidate> candidate;
+    std::optional<Verdict> refusal;
+    const Status read = without_exceptions([&]() -> Status {
+      if (auto one = candidate_of(request); one.ok())
+        candidate = *std::move(one);
+      else
+        refusal = unreadable_verdict(request, one.error());
+      return Ok{};
+    });
+    if (!read.ok()) refusal = machine_failed(request, read.error());
     std::lock_guard lock(mutex_);
     if (inbox->in_flight >= options_.requests_of_client)
       return Error{ErrorCode::kBusy, fmt::format("{} requests are unfinished", inbox->in_flight),
                    "take finished ones first"};
+    const Ticket ticket = ++tickets_;
+    ++inbox->in_flight;
+    if (refusal) {
+      inbox->done.push_back({ticket, *std::move(refusal)});
+      changed_.notify_all();
+      return ticket;
+    }
     auto job = std::make_shared<Job>();
     job->request = std::move(request);
+    job->candidate = std::move(candidate);
     job->inbox = inbox;
-    job->ticket = ++tickets_;
+    job->ticket = ticket;
     job->submitted_ns = steady_clock().now_ns();
     job->token = stop_.child();
     job->task = find_task(job->request.task);
     ++job->task->jobs;
-    ++inbox->in_flight;
     unfinished_.insert(job);
     if (job->task->bench) to_build_.insert(job);
     changed_.notify_all();
@@ -326,30 +345,24 @@ class LocalGym final : public Gym {
   void build_loop() {
     while (const JobPtr job = take(to_build_)) {
       job->queue_seconds = seconds_since(job->submitted_ns);
-      auto refusal = without_exceptions([&] { return build(*job); });
-      if (!refusal.ok()) refusal = std::optional(machine_failed(job->request, refusal.error()));
+      const Status built = without_exceptions([&]() -> Status { return build(*job), Ok{}; });
       std::lock_guard lock(mutex_);
-      if (*refusal)
-        finish(job, **std::move(refusal));
+      if (!built.ok())
+        finish(job, machine_failed(job->request, built.error()));
       else if (!job->finished)
         to_judge_.insert(job);
       changed_.notify_all();
     }
   }
 
-  /// The verdict if the text is no candidate; else its build goes on to be judged.
-  Result<std::optional<Verdict>> build(Job& job) {
-    const EvaluationRequest& request = job.request;
-    const auto candidate = candidate_of(request);
-    if (!candidate.ok()) return std::optional(unreadable_verdict(request, candidate.error()));
+  void build(Job& job) {
     const DeviceLane::Lease lease =
         backend_.device().quiet_compiles
             ? DeviceLane::Lease()
             : backend_.lane().take(DeviceLane::Use::kWork, DeviceLane::Grain::kStage, job.token);
     const Stopwatch watch(job.build_seconds);
     CancellableBackend cancellable(backend_, job.token);
-    job.built = build_for_shapes(cancellable, *candidate, job.task->bench->shapes());
-    return std::optional<Verdict>();
+    job.built = build_for_shapes(cancellable, *job.candidate, job.task->bench->shapes());
   }
 
   void judge_loop() {

@@ -600,7 +600,10 @@ TEST_F(StandInTest, IsMadeAgainWhereTheEvaluationThatMadeItWasCancelled) {
   EXPECT_GT(stand_in_blocks(gym, "far", 80.0 / 3), 0);
 }
 
-TEST_F(GymTest, TextThatNobodyCanReadGetsAVerdict) {
+TEST_F(GymTest, TextThatNobodyCanReadGetsAVerdictBeforeItsTaskIsPrepared) {
+  FakeKernel hangs = timed(8000);
+  hangs.delay_seconds = 60;
+  backend_.script("naive", hangs);
   const auto gym = connect();
   EvaluationRequest bad = request("good");
   bad.text = "/*lathe\n[[launch\n*/";
