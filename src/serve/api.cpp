@@ -45,9 +45,8 @@ HttpResponse json_response(int status, const json& document) {
 }
 
 HttpResponse fault_response(int status, std::string_view code, const std::string& message,
-                            const std::string& trace = {}) {
-  json error = {{"code", code}, {"message", message}};
-  if (!trace.empty()) error["request_id"] = trace;
+                            const std::string& trace) {
+  json error = {{"code", code}, {"message", message}, {"request_id", trace}};
   HttpResponse response = json_response(status, {{"error", std::move(error)}});
   if (status == 401) response.headers.emplace_back("WWW-Authenticate", "Bearer");
   if (status == 429 || status == 503) response.headers.emplace_back("Retry-After", kRetryAfterSeconds);
@@ -166,11 +165,11 @@ class TheApi final : public Api, public std::enable_shared_from_this<TheApi> {
 
   HttpHandler handler() override {
     const auto self = shared_from_this();
-    return {
-        .admit = [self](const HttpRequest& request) { return self->admit(request); },
-        .handle = [self](HttpRequest request,
-                         Respond respond) { self->handle(std::move(request), std::move(respond)); },
-        .fault = [](int status, const std::string& why) { return fault_response(status, "refused", why); }};
+    return {.admit = [self](const HttpRequest& request) { return self->admit(request); },
+            .handle = [self](HttpRequest request,
+                             Respond respond) { self->handle(std::move(request), std::move(respond)); },
+            .fault = [self](int status,
+                            const std::string& why) { return self->refusal({}, status, "refused", why); }};
   }
 
   void set_tokens(Tokens tokens) override {
@@ -253,39 +252,56 @@ class TheApi final : public Api, public std::enable_shared_from_this<TheApi> {
     return tokens()->find(request.header("authorization"));
   }
 
+  /// The request's own id, or a new one.
+  std::string trace_of(const HttpRequest& request) {
+    const std::string given = request.header("x-request-id");
+    return is_trace(given) ? given : fmt::format("{}-{}", start_, ++count_);
+  }
+
+  /// An answer without a call.
+  HttpResponse refusal(const HttpRequest& request, int status, std::string_view code,
+                       const std::string& message) {
+    const std::string trace = trace_of(request);
+    HttpResponse response = fault_response(status, code, message, trace);
+    response.headers.emplace_back("X-Request-Id", trace);
+    return response;
+  }
+
   std::optional<HttpResponse> admit(const HttpRequest& request) {
+    const auto refused = [&](int status, std::string_view code, const std::string& message) {
+      return refusal(request, status, code, message);
+    };
     const Match found = match(request);
     if (!found.route) {
       if (found.allowed.empty())
-        return fault_response(404, "not_found", "there is no such page; /openapi.json lists all");
-      HttpResponse response = fault_response(405, "method", "this page does not take " + request.method);
+        return refused(404, "not_found", "there is no such page; /openapi.json lists all");
+      HttpResponse response = refused(405, "method", "this page does not take " + request.method);
       response.headers.emplace_back("Allow", found.allowed);
       return response;
     }
     if (!found.route->role) return std::nullopt;
     // A web page that the user of this machine looks at must not be taken for the user.
     if (is_open() && !names_this_machine(request.header("host")))
-      return fault_response(403, "forbidden", "without tokens this service is for 127.0.0.1 alone");
+      return refused(403, "forbidden", "without tokens this service is for 127.0.0.1 alone");
     if (request.method == "POST" && !is_json(request.header("content-type")))
-      return fault_response(415, "content_type", "send application/json");
+      return refused(415, "content_type", "send application/json");
     if (const auto coding = request.header("content-encoding"); !coding.empty() && coding != "identity")
-      return fault_response(415, "content_encoding", "send the body without a Content-Encoding");
+      return refused(415, "content_encoding", "send the body without a Content-Encoding");
     const auto principal = principal_of(request);
     if (!principal)
-      return fault_response(401, "unauthorized",
-                            request.header("authorization").empty()
-                                ? "send a token: Authorization: Bearer lathe_..."
-                                : "there is no such token; send Authorization: Bearer lathe_...");
+      return refused(401, "unauthorized",
+                     request.header("authorization").empty()
+                         ? "send a token: Authorization: Bearer lathe_..."
+                         : "there is no such token; send Authorization: Bearer lathe_...");
     if (!may(principal->role, *found.route->role))
-      return fault_response(403, "forbidden",
-                            fmt::format("this takes a token of the role {}", name(*found.route->role)));
+      return refused(403, "forbidden",
+                     fmt::format("this takes a token of the role {}", name(*found.route->role)));
     return std::nullopt;
   }
 
   void handle(HttpRequest request, Respond respond) {
     const auto call = std::make_shared<Call>();
-    call->trace = request.header("x-request-id");
-    if (!is_trace(call->trace)) call->trace = fmt::format("{}-{}", start_, ++count_);
+    call->trace = trace_of(request);
     call->respond = [respond = std::move(respond), trace = call->trace](HttpResponse response) {
       response.headers.emplace_back("X-Request-Id", trace);
       respond(std::move(response));
@@ -645,7 +661,12 @@ class TheApi final : public Api, public std::enable_shared_from_this<TheApi> {
     });
   }
 
-  void document(const CallPtr& call) { call->respond({.body = kOpenApiDocument}); }
+  void document(const CallPtr& call) {
+    if (!is_open()) return call->respond({.body = kOpenApiDocument});
+    json open = json::parse(kOpenApiDocument);
+    open.erase("security");
+    call->respond(json_response(200, open));
+  }
 
   Service& service_;
   const ApiOptions options_;

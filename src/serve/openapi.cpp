@@ -980,7 +980,7 @@ const char* const kOpenApiDocument = R"json({
     "properties": {
      "error": {
       "type": "object",
-      "required": ["code", "message"],
+      "required": ["code", "message", "request_id"],
       "properties": {
        "code": {"type": "string"},
        "message": {"type": "string"},

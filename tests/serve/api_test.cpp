@@ -307,12 +307,14 @@ TEST_F(ApiTest, WithoutItsLastTokenAServiceIsClosed) {
   api_->set_tokens(Tokens({}));
   HttpClient nobody(port());
   EXPECT_EQ(nobody.get("/v1/tasks")->status, 200) << "there were none";
+  EXPECT_FALSE(body(nobody.get("/openapi.json")).contains("security"));
   HttpClient trainer(port(), store->add({"trainer", Role::kSubmit, 100}).value());
   api_->set_tokens(Tokens(*store->list()));
   EXPECT_EQ(trainer.get("/v1/tasks")->status, 200);
   ASSERT_TRUE(store->remove("trainer").ok());
   api_->set_tokens(Tokens(*store->list()));
   EXPECT_EQ(nobody.get("/v1/tasks")->status, 401);
+  EXPECT_TRUE(body(nobody.get("/openapi.json")).contains("security"));
   EXPECT_EQ(trainer.get("/v1/tasks")->status, 401);
   EXPECT_EQ(trainer.post("/v1/evaluations", submission("x"))->status, 401);
   EXPECT_EQ(nobody.get("/healthz")->status, 200);
@@ -550,6 +552,8 @@ TEST_F(ApiTest, TheDocumentHasEveryWayToBeRefused) {
       ASSERT_TRUE(answer.ok()) << method << " " << path << " " << status;
       EXPECT_EQ(answer->status, status) << method << " " << path;
       EXPECT_TRUE(response_in(document, path, method, status).contains("content"))
+          << method << " " << path << " " << status;
+      EXPECT_EQ(body(answer)["error"]["request_id"], answer->headers.at("x-request-id"))
           << method << " " << path << " " << status;
     };
     is_refused(admin, 431, "", {{"X-Large", std::string(3000, 'x')}});

@@ -99,10 +99,11 @@ TEST_F(RemoteWorkersTest, WhatComesTwiceCountsOnce) {
 }
 
 TEST_F(RemoteWorkersTest, WhatIsNoMessageEndsTheSession) {
-  for (const char* const body : {"", "{", "[]", R"({"first":1})", R"({"first":0,"messages":[]})",
-                                 R"({"first":1,"messages":[{"type":"order"}]})",
-                                 R"({"first":1,"messages":[{"type":"answer","lease":"x"}]})",
-                                 R"({"first":1,"messages":[{"type":"answer","lease":1,"verdict":{}}]})"}) {
+  for (const char* const body :
+       {"", "{", "[]", R"({"first":1})", R"({"first":0,"messages":[]})",
+        R"({"first":1,"messages":[],"first":1})", R"({"first":1,"messages":[{"type":"order"}]})",
+        R"({"first":1,"messages":[{"type":"answer","lease":"x"}]})",
+        R"({"first":1,"messages":[{"type":"answer","lease":1,"verdict":{}}]})"}) {
     service_.ends.clear();
     const std::string session = join();
     EXPECT_EQ(workers_->say("worker-1", session, body).error().code, ErrorCode::kInvalid) << body;

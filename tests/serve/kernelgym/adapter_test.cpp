@@ -170,6 +170,15 @@ TEST_F(AdapterTest, AKernelThatJsonCannotHoldSpoilsItsOwnItem) {
   EXPECT_EQ(results[1]["status"], "completed");
 }
 
+TEST_F(AdapterTest, AFieldThatIsGivenTwiceIsRefused) {
+  std::string body = request("x", "PASS").dump();
+  body.replace(0, 1, "{\"kernel_code\": \"FAIL\",");
+  const auto answer = HttpClient(server_->port()).post("/evaluate", body);
+  EXPECT_EQ(answer->status, 400);
+  EXPECT_THAT(answer->body, HasSubstr("the field 'kernel_code' twice"));
+  EXPECT_EQ(link_->orders, 0);
+}
+
 TEST_F(AdapterTest, AQueryIsRefused) {
   const HttpAnswer answer = get("/queue/status?verbose=1");
   EXPECT_EQ(answer.status, 400);
