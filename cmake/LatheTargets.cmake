@@ -37,7 +37,7 @@ add_custom_target(sanitized_threads)
 
 # lathe_test(<name> SOURCES ... DEPS ... [LABELS ...] [PROPERTIES ...] [ALONE ...] [ON_GPU] [TOGETHER]): one GoogleTest
 # program, each case a CTest test. ALONE as of lathe_library. TOGETHER: the program is a single one, for its cases share
-# what takes seconds to set up.
+# what takes seconds to set up, or are thousands of a millisecond.
 # ON_GPU: it runs kernels where there is a GPU, one case at a time. The labels `parsers` and `threads` make it one of
 # those that run under sanitizers too.
 function(lathe_test name)
