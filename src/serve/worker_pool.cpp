@@ -15,7 +15,7 @@ namespace lathe::serve {
 namespace {
 
 constexpr int kFailuresUntilQuarantine = 3;
-constexpr double kLongestPauseSeconds = 30;
+constexpr double kLongestRestartPauseSeconds = 30;
 constexpr double kEndSeconds = 0.5;  // from the end of a worker's channel to that of its process
 
 /// Whether it ended by a signal that this process has not sent and that no fault of its own brings.
@@ -120,7 +120,7 @@ class ProcessPool final : public WorkerPool {
       failures = began ? 0 : failures + 1;
       if (failures == kFailuresUntilQuarantine) ++quarantined_;
       const double pause =
-          failures == 0 ? 0 : std::min(kLongestPauseSeconds, 0.1 * (1 << std::min(failures, 10)));
+          failures == 0 ? 0 : std::min(kLongestRestartPauseSeconds, 0.1 * (1 << std::min(failures, 10)));
       std::unique_lock lock(mutex_);
       if (stopped_.wait_for(lock, std::chrono::duration<double>(pause), [&] { return stopping_; })) return;
     }
