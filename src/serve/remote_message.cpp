@@ -18,9 +18,7 @@ constexpr std::size_t kMaxWorkerName = 128;
 constexpr std::int64_t kMaxNumber = std::int64_t{1} << 53;
 
 Result<json> object_of(std::string_view body) {
-  if (json_nesting(body) > kMaxNesting)
-    return invalid(fmt::format("the body is nested deeper than {} levels", kMaxNesting));
-  LATHE_TRY(json document, parse_unambiguous_json(body, "the body"));
+  LATHE_TRY(json document, parse_body(body));
   if (!document.is_object()) return invalid("the body is no object");
   return document;
 }

@@ -17,12 +17,6 @@ namespace {
 
 using nlohmann::json;
 
-Result<json> parse_body(std::string_view body) {
-  if (json_nesting(body) > kMaxNesting)
-    return invalid(fmt::format("the body is nested deeper than {} levels", kMaxNesting));
-  return parse_unambiguous_json(body, "the body");
-}
-
 /// A body in which null stands for each item of its one list, and the items' texts.
 struct Skeleton {
   std::string text;
@@ -205,6 +199,12 @@ Result<double> reward_of(const Verdict& verdict, const RewardQuestion& question)
 }
 
 }  // namespace
+
+Result<json> parse_body(std::string_view body) {
+  if (json_nesting(body) > kMaxNesting)
+    return invalid(fmt::format("the body is nested deeper than {} levels", kMaxNesting));
+  return parse_unambiguous_json(body, "the body");
+}
 
 Result<EvaluationItem> parse_evaluation(std::string_view body) {
   LATHE_TRY(const json document, parse_body(body));

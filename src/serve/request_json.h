@@ -38,6 +38,10 @@ struct EvaluationItem {
   std::string tag;
 };
 
+/// The JSON of an untrusted body. Errors: kInvalid, also where it is nested deeper than kMaxNesting
+/// or an object has a key twice.
+Result<nlohmann::json> parse_body(std::string_view body);
+
 /// A body with a list whose items are parsed one by one: an item that is no JSON, such as a text
 /// with a lone surrogate, does not spoil the others.
 struct ListBody {

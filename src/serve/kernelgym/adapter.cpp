@@ -314,9 +314,7 @@ class Adapter final : public std::enable_shared_from_this<Adapter> {
   }
 
   static Result<json> body_of(const CallPtr& call) {
-    if (json_nesting(call->request.body) > kMaxNesting)
-      return invalid(fmt::format("the body is nested deeper than {} levels", kMaxNesting));
-    LATHE_TRY(json body, parse_unambiguous_json(call->request.body, "the body"));
+    LATHE_TRY(json body, parse_body(call->request.body));
     if (!body.is_object()) return invalid("the body is no object");
     return body;
   }
