@@ -16,7 +16,7 @@ SharedObject::SharedObject(const std::string& text, const std::string& flags) {
   const std::string base = std::string(folder) + "/kernel";
   std::ofstream(base + ".cpp") << text;
   const std::string command =
-      "g++ -O2 -march=native -std=c++20 -ffp-contract=fast -fno-exceptions -fno-rtti -fPIC -nostdlib -shared "
+      "g++ -O3 -march=native -std=c++20 -ffp-contract=fast -fno-exceptions -fno-rtti -fPIC -nostdlib -shared "
       "-I" LATHE_SOURCE_DIR "/device " +
       base + ".cpp -w -o " + base + ".so -Wl,--no-as-needed -lm " + flags;
   if (std::system(command.c_str()) != 0) {
