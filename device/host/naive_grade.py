@@ -1,6 +1,6 @@
 """The naive grader for Python candidates: how graders of this kind usually work, with their usual mistakes.
 
-Started in the jail like a zygote. Used for the conformance suite alone, to show that its exploits are exploits.
+Started in the jail like a zygote, which it is. Used for the conformance suite alone, to show that its exploits are exploits.
 """
 
 import json
@@ -82,18 +82,7 @@ def grade(document, work, device):
     return "PASS %.3f" % (honest_seconds / max(seconds, 1e-9))
 
 
-channel = None
-
-
-def main():
-    global channel
-    work, device = sys.argv[2], "cuda" if sys.argv[3] == "gpu" else "cpu"
-    torch.set_num_threads(1)
-    if device == "cuda":
-        triton_support.warm_up(os.path.join(work, "scratch"))
-    channel = socket.socket(fileno=3)
-    channel.send(b"ready")
-    _, files, _, _ = socket.recv_fds(channel, 96 * 1024, 64)
+def answer(channel, files, work, device):
     with os.fdopen(files[0], "rb") as payload:
         payload.seek(0)
         document = json.loads(payload.read())
@@ -114,6 +103,30 @@ def main():
     except Exception as error:
         line = "FAIL %s" % str(error)[:200].replace("\n", " ")
     channel.send(line.encode())
+
+
+channel = None
+
+
+def main():
+    global channel
+    work, device = sys.argv[2], "cuda" if sys.argv[3] == "gpu" else "cpu"
+    torch.set_num_threads(1)
+    if device == "cuda":
+        triton_support.warm_up(os.path.join(work, "scratch"))
+    channel = socket.socket(fileno=3)
+    while True:
+        channel.send(b"ready")
+        _, files, _, _ = socket.recv_fds(channel, 96 * 1024, 64)
+        if not files:
+            return
+        child = os.fork()  # what is imported serves all candidates, and nothing else of one the next
+        if child == 0:
+            answer(channel, files, work, device)
+            return
+        for file in files:
+            os.close(file)
+        os.waitpid(child, 0)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ namespace {
 
 using testing::HasSubstr;
 
-constexpr const char* kTwice = R"(/*lathe
+constexpr const char* kDoubles = R"(/*lathe
 [[launch]]
 kernel = "twice"
 items = "n"
@@ -47,14 +47,14 @@ TEST_F(ForbiddenNamespacesTest, DoctorNamesWhatIsMissingAndTheRemedies) {
 }
 
 TEST_F(ForbiddenNamespacesTest, NothingRunsInAReducedJailUnasked) {
-  write("twice.cpp", kTwice);
+  write("twice.cpp", kDoubles);
   const Completed refused = lathe({"eval", "tiny.toml", "twice.cpp", "--depth", "verify"});
   EXPECT_EQ(refused.status.code, 4);
   EXPECT_THAT(refused.errors, HasSubstr("--reduced-jail"));
 }
 
 TEST_F(ForbiddenNamespacesTest, AVerdictOfAReducedJailSaysSo) {
-  write("twice.cpp", kTwice);
+  write("twice.cpp", kDoubles);
   const Completed done =
       lathe({"eval", "tiny.toml", "twice.cpp", "--depth", "verify", "--reduced-jail", "--json", "-"});
   ASSERT_EQ(done.status.code, 0) << done.errors;

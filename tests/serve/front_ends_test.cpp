@@ -11,19 +11,13 @@
 #include "base/random.h"
 #include "bench/serve/http_client.h"
 #include "bench/serve/servers.h"
-#include "tests/cli/program.h"
+#include "tests/serve/submission.h"
 
 // Two `lathe serve` with fake workers, Redis and PostgreSQL, each of which is killed.
 namespace lathe::serve {
 namespace {
 
 using nlohmann::json;
-
-std::string submission(const std::string& candidate, double deadline_seconds = 0) {
-  json item = {{"task", {{"toml", kTinyTask}}}, {"candidate", candidate}};
-  if (deadline_seconds > 0) item["deadline_seconds"] = deadline_seconds;
-  return item.dump();
-}
 
 class FrontEndsTest : public ProgramTest {
  protected:
@@ -112,7 +106,8 @@ TEST_F(FrontEndsTest, WhoeverHasItAnswersAndWhoeverIsAskedKnows) {
   std::this_thread::sleep_for(std::chrono::milliseconds(300));
   EXPECT_EQ(HttpClient(ports_[1]).remove("/v1/evaluations/" + slow)->status, 200) << "at the other one";
   EXPECT_EQ(until_done(slow, 5)["state"], "cancelled");
-  const auto late = HttpClient(ports_[1]).post("/v1/evaluations?wait=30", submission("late sleep=20", 1));
+  const auto late =
+      HttpClient(ports_[1]).post("/v1/evaluations?wait=30", submission("late sleep=20", kTinyTask, 1));
   EXPECT_EQ(json::parse(late->body)["state"], "expired") << late->body;
   const std::string out = fronts_[0]->err() + fronts_[1]->err();
   EXPECT_EQ(out.find("p@ss"), std::string::npos);

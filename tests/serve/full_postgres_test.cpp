@@ -16,7 +16,7 @@
 #include "bench/serve/http_client.h"
 #include "bench/serve/servers.h"
 #include "serve/postgres_connection.h"
-#include "tests/cli/program.h"
+#include "tests/serve/submission.h"
 
 namespace lathe::serve {
 namespace {
@@ -62,9 +62,6 @@ std::string large_text(Rng& rng, int number) {
 class FullPostgresTest : public ProgramTest {
  protected:
   HttpClient client() const { return HttpClient(port_); }
-  static std::string submission(const std::string& text) {
-    return json({{"task", {{"toml", kTinyTask}}}, {"candidate", text}}).dump();
-  }
   int ready() const {
     const auto answer = client().get("/readyz");
     return answer.ok() ? answer->status : 0;

@@ -1,5 +1,3 @@
-#include "tests/cli/program.h"
-
 #include <gmock/gmock.h>
 #include <signal.h>
 #include <sys/resource.h>
@@ -15,15 +13,12 @@
 #include "base/http/client.h"
 #include "base/random.h"
 #include "bench/serve/http_client.h"
+#include "tests/serve/submission.h"
 
 namespace lathe::serve {
 namespace {
 
 using nlohmann::json;
-
-std::string submission(const std::string& candidate, const std::string& task = kTinyTask) {
-  return json({{"task", {{"toml", task}}}, {"candidate", candidate}}).dump();
-}
 
 /// For this process and what it starts, until its end.
 class FewOpenFiles {

@@ -10,7 +10,7 @@
 #include "base/fd.h"
 #include "base/random.h"
 #include "bench/serve/http_client.h"
-#include "tests/cli/program.h"
+#include "tests/serve/submission.h"
 
 // `lathe serve` without workers of its own, and `lathe worker` processes that reach it over HTTP.
 namespace lathe::serve {
@@ -18,10 +18,6 @@ namespace {
 
 using nlohmann::json;
 using testing::HasSubstr;
-
-std::string submission(const std::string& candidate) {
-  return json({{"task", {{"toml", kTinyTask}}}, {"candidate", candidate}}).dump();
-}
 
 class RemoteProgramTest : public ProgramTest {
  protected:

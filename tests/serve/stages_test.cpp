@@ -12,7 +12,7 @@
 #include "base/random.h"
 #include "bench/serve/http_client.h"
 #include "bench/serve/servers.h"
-#include "tests/cli/program.h"
+#include "tests/serve/submission.h"
 
 // kill -9 of the front end and of workers in each stage of an evaluation's life.
 namespace lathe::serve {
@@ -64,10 +64,6 @@ class StagesTest : public ProgramTest {
   void kill_front_end() {
     front_->signal(SIGKILL);
     ASSERT_NE(front_->wait(10), -1);
-  }
-
-  static std::string submission(const std::string& text) {
-    return json({{"task", {{"toml", kTinyTask}}}, {"candidate", text}}).dump();
   }
 
   /// Until it is acknowledged.

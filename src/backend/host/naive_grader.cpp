@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <utility>
 
 #include "backend/host/host_session.h"
 #include "backend/host/parts.h"
@@ -12,8 +14,9 @@ namespace {
 
 using namespace host;
 
-constexpr int kStartMs = 120'000;
-constexpr double kLeastSeconds = 8;  // Python imports, makes and times modules meanwhile
+constexpr int kStartMs = 120'000, kEndMs = 8'000;
+constexpr double kLeastSeconds = 8;  // Python makes and times modules meanwhile
+constexpr const char* kReady = "ready";
 
 class HostNaiveGrader final : public NaiveGrader {
  public:
@@ -31,7 +34,7 @@ class HostNaiveGrader final : public NaiveGrader {
   }
 
  private:
-  Result<std::string> ask(const NaiveJob& job) const {
+  Result<std::string> ask(const NaiveJob& job) {
     const TaskSpec& task = *job.task->spec;
     LATHE_TRY(const Extensions extensions, decode_extensions(job.candidate.object));
     const Section section{job.task};
@@ -46,23 +49,43 @@ class HostNaiveGrader final : public NaiveGrader {
       fds.push_back(object.get());
       objects.push_back(std::move(object));
     }
-    LATHE_TRY(const WorkFolder work, WorkFolder::make(options_.cache_folder));
-    LATHE_TRY(const HelperProcess process, start_python(options_, work.path()));
-    LATHE_CHECK_OK(process.channel().send("grade", fds));
-    LATHE_TRY(const Frame frame, process.channel().receive(
-                                     static_cast<int>(1e3 * std::max(kLeastSeconds, job.timeout_seconds))));
-    return frame.bytes;
+    if (!goes_on()) LATHE_CHECK_OK(start());
+    LATHE_CHECK_OK(python_->process.channel().send("grade", fds));
+    const double seconds = std::max(kLeastSeconds, job.timeout_seconds);
+    auto line = python_->process.channel().receive(static_cast<int>(1e3 * seconds));
+    if (line.ok() && line->bytes != kReady) return line->bytes;
+    python_.reset();
+    if (!line.ok()) return line.error();
+    return Error{ErrorCode::kUnavailable, "the candidate ended without an answer"};
   }
 
-  static Result<HelperProcess> start_python(const ZygoteOptions& options, const std::string& work) {
-    LATHE_TRY(HelperProcess process,
-              HelperProcess::spawn(options.runner_program, runner_arguments(options, work)));
-    LATHE_TRY(const Frame hello, process.first_frame(kStartMs));
-    if (hello.bytes != "ready") return Error{ErrorCode::kCorrupt, "the naive grader did not start"};
-    return process;
+  /// Whether the job before, whose candidate may have said whatever it liked, has left it as it
+  /// was.
+  bool goes_on() const {
+    if (!python_) return false;
+    const auto frame = python_->process.channel().receive(kEndMs);
+    return frame.ok() && frame->bytes == kReady;
   }
+
+  Status start() {
+    python_.reset();
+    LATHE_TRY(WorkFolder work, WorkFolder::make(options_.cache_folder));
+    LATHE_TRY(HelperProcess process,
+              HelperProcess::spawn(options_.runner_program, runner_arguments(options_, work.path())));
+    LATHE_TRY(const Frame hello, process.first_frame(kStartMs));
+    if (hello.bytes != kReady) return Error{ErrorCode::kCorrupt, "the naive grader did not start"};
+    python_.emplace(std::move(work), std::move(process));
+    return Ok{};
+  }
+
+  /// Imports once, and forks for each job.
+  struct Python {
+    WorkFolder work;
+    HelperProcess process;
+  };
 
   const ZygoteOptions options_;
+  std::optional<Python> python_;
 };
 
 }  // namespace

@@ -10,9 +10,9 @@
 #include "base/random.h"
 #include "bench/serve/http_client.h"
 #include "bench/serve/servers.h"
-#include "tests/cli/program.h"
 #include "tests/serve/network/relay.h"
 #include "tests/serve/network/two_networks.h"
+#include "tests/serve/submission.h"
 
 // Networks that are slow, cut or silent, between a worker and its front end, and between front
 // ends, Redis and PostgreSQL.
@@ -53,10 +53,9 @@ class NetworkTest : public ProgramTest {
 
   /// Until one of the ports takes it.
   std::string submit(const std::vector<int>& ports, const std::string& text) {
-    const std::string body = json({{"task", {{"toml", kTinyTask}}}, {"candidate", text}}).dump();
     std::string id;
     EXPECT_TRUE(eventually(90, [&] {
-      const auto answer = client(ports[turn_++ % ports.size()]).post("/v1/evaluations", body);
+      const auto answer = client(ports[turn_++ % ports.size()]).post("/v1/evaluations", submission(text));
       if (!answer.ok() || answer->status >= 400) return false;
       id = json::parse(answer->body)["id"];
       return true;
