@@ -9,6 +9,8 @@ import resource
 
 import torch
 
+import activity
+
 DEVICE_MEMORY = 1
 READ, READ_WRITE = 1, 3
 FILE_DESCRIPTOR = 1
@@ -51,6 +53,7 @@ class Windows:
 
     device = "cuda"
     address = None  # the host cannot write there
+    watch = None
 
     def __init__(self, descriptors, sizes):
         driver = ctypes.CDLL("libcuda.so.1", mode=ctypes.RTLD_GLOBAL)  # Triton's launchers look there
@@ -104,6 +107,8 @@ def start(program, uses_gpu):
         torch.cuda.init()
         torch.zeros(1, device="cuda")
         windows = Windows(program.windows, program.load.get("windows", ()))
+        if program.load.get("watched"):
+            windows.watch = activity.Watch()
     for descriptor in program.windows:
         os.close(descriptor)
     limit = own_data_bytes() + program.load["memory_bytes"]

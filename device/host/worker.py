@@ -21,6 +21,7 @@ import zlib
 
 import torch
 
+import activity
 import conditioning
 import extensions
 import gpu
@@ -333,6 +334,8 @@ def run_calls(program, control, current, calls):
     windows = confine(program, control)
     install(program)
     place = windows or Memory(window)
+    watch = windows.watch if windows else None
+    computed = activity.Totals()
     results = None
     with torch.no_grad():
         section = Section(load, program.sections[current], memories[current], windows, place)
@@ -346,7 +349,12 @@ def run_calls(program, control, current, calls):
                 section = Section(load, program.sections[current], memories[current], windows, place)
                 library.lathe_host_publish(control, ctypes.c_uint32(call), None, ctypes.c_uint32(0))
                 continue
+            if watch:
+                watch.take()
             results = section.call(section.views)
+            if watch:
+                computed.add(watch.take())
+                write_text(program, computed.text())
             table, count = section.publish(results)
             library.lathe_host_publish(control, ctypes.c_uint32(call), table, ctypes.c_uint32(count))
         library.lathe_host_await(control, ctypes.c_uint32(calls + 1))  # never

@@ -46,27 +46,18 @@ void print_verdict(const NamedVerdict& named, const std::string& best_baseline) 
   for (const ShapeProfile& profile : verdict.profiles) print_block("  ", profile_text(profile));
 }
 
-/// Their texts; an error for each file that cannot be read or is no candidate.
-std::vector<Result<std::string>> read_candidates(const std::vector<std::string>& paths) {
-  std::vector<Result<std::string>> texts;
+/// A request for each file, which may not be read or be no candidate.
+std::vector<EvaluationRequest> read_candidates(const std::vector<std::string>& paths) {
+  std::vector<EvaluationRequest> requests;
   for (const std::string& path : paths) {
-    texts.push_back(read_file(path, kMaxCandidateBytes));
-    if (!texts.back().ok()) continue;
-    if (auto candidate = parse_candidate(*texts.back(), path); !candidate.ok())
-      texts.back() = std::move(candidate).error();
+    EvaluationRequest& request = requests.emplace_back();
+    request.name = path;
+    auto text = read_file(path, kMaxCandidateBytes);
+    if (text.ok()) request.text = *std::move(text);
+    const auto candidate = text.ok() ? parse_candidate(request.text, path) : Result<Candidate>(text.error());
+    if (!candidate.ok()) request.unreadable = candidate.error();
   }
-  return texts;
-}
-
-/// What stands in the document for a file that is no candidate.
-Verdict verdict_of(const Error& error, const TaskSpec& task, Depth depth) {
-  Verdict verdict;
-  verdict.outcome = Outcome::kBuildFailed;
-  verdict.reason = "bad_candidate";
-  verdict.detail = error.to_string();
-  verdict.depth = depth;
-  verdict.task = task.digest;
-  return verdict;
+  return requests;
 }
 
 /// A GPU's kernels are files ending in .cu, a processor's in .cpp, Python's in .py; what others are
@@ -81,11 +72,12 @@ std::string device_of(const std::vector<std::string>& files) {
 Result<int> eval(EvalOptions options) {
   if (options.common.device == "auto") options.common.device = device_of(options.candidates);
   LATHE_TRY(TaskSpec loaded, load_task_of_candidates(options.task));
-  const auto texts = read_candidates(options.candidates);
+  auto requests = read_candidates(options.candidates);
   int code = kSuccess;
-  for (const auto& text : texts)
-    if (!text.ok()) code = fail(text.error());
-  if (std::ranges::none_of(texts, &Result<std::string>::ok)) return code;  // not worth a gym
+  for (const EvaluationRequest& request : requests)
+    if (request.unreadable) code = fail(*request.unreadable);
+  const auto is_unreadable = [](const EvaluationRequest& request) { return request.unreadable.has_value(); };
+  if (std::ranges::all_of(requests, is_unreadable)) return code;  // not worth a gym
   LATHE_TRY(const Depth depth, parse_depth(options.depth));
   LATHE_CHECK_OK(check_json_file(options.common.json_file));
   LATHE_TRY(auto store, open_store(options.common));
@@ -110,12 +102,16 @@ Result<int> eval(EvalOptions options) {
     if (options.common.json_file != "-") print_verdict(named, baselines.best);
     return Ok{};
   };
-  for (std::size_t i = 0; i < texts.size(); ++i) {
-    const std::string& path = options.candidates[i];
-    verdicts.push_back({path, texts[i].ok() ? Verdict{} : verdict_of(texts[i].error(), *task, depth)});
-    if (!texts[i].ok()) continue;
-    const EvaluationRequest request{
-        .task = task, .text = *texts[i], .name = path, .depth = depth, .cancel = stop_token()};
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    EvaluationRequest& request = requests[i];
+    request.task = task;
+    request.depth = depth;
+    request.cancel = stop_token();
+    verdicts.push_back({request.name, {}});
+    if (request.unreadable) {
+      verdicts.back().verdict = unreadable_verdict(request, *request.unreadable);
+      continue;
+    }
     auto ticket = evaluator.submit(request);
     for (; !ticket.ok() && ticket.error().code == ErrorCode::kBusy; ticket = evaluator.submit(request))
       LATHE_CHECK_OK(take_verdict());

@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/parallel.h"
+#include "base/statistics.h"
 #include "gym/cancellable.h"
 #include "gym/profile_stage.h"
 #include "gym/version.h"
@@ -264,6 +265,7 @@ Result<std::shared_ptr<const BenchShape>> TaskBench::draw_again(const Scope& sco
 }
 
 void TaskBench::profile(const Scope& scope, const BuiltCandidate& built, Verdict& verdict) const {
+  std::vector<double> own_shares;
   for (std::size_t i = 0; i < anchors_.size(); ++i) {
     if (!scope.backend.covers(built.candidate, shapes_[i].task)) continue;
     const auto timed = std::find_if(verdict.timings.begin(), verdict.timings.end(),
@@ -271,7 +273,11 @@ void TaskBench::profile(const Scope& scope, const BuiltCandidate& built, Verdict
     const double call_ns = timed == verdict.timings.end() ? 0 : timed->median_ns;
     verdict.profiles.push_back(
         profile_shape(scope.backend, built.candidate, built.artifacts[i], *timed_shape(i), call_ns));
+    const auto& counters = verdict.profiles.back().counters;
+    if (const auto own = counters.find("own_kernel_share"); own != counters.end())
+      own_shares.push_back(own->second);
   }
+  if (!own_shares.empty()) verdict.profile["launched_share"] = mean(own_shares);
 }
 
 Finding TaskBench::confirm(const Scope& scope, const BuiltCandidate& built, const Seed& seed,

@@ -87,6 +87,11 @@ std::string profile_text(const ShapeProfile& profile) {
   warps.add("registers", "{:.0f} registers");
   warps.add("shared_bytes", "{:.0f} B shared a block");
   text += warps.line("warps") + stalls_line(counters);
+  Phrases kernels(counters);
+  kernels.add("kernels", "{:.4g} a call");
+  kernels.add("own_kernels", "{:.4g} of its own");
+  kernels.add("own_kernel_share", "which take {:.0f}% of the time", 100);
+  text += kernels.line("kernels");
   Phrases energy(counters);
   energy.add("joules", "{:.4g} mJ a call", 1e3);
   energy.add("loop_power_w", "{:.0f} W");

@@ -630,6 +630,14 @@ TEST_F(GymTest, AProfileFollowsAFinalThatPassed) {
   EXPECT_TRUE(verdict_on(kernel, Depth::kProfile).profiles.empty());
 }
 
+TEST_F(GymTest, AProfileSaysWhichShareTheCandidatesOwnKernelsHave) {
+  FakeKernel kernel = timed(2000);
+  kernel.counters = {{"own_kernel_share", 0.25}};
+  EXPECT_EQ(verdict_on(kernel, Depth::kProfile).profile.at("launched_share"), 0.25);
+  kernel.counters = {{"dram_share", 0.8}};
+  EXPECT_EQ(verdict_on(kernel, Depth::kProfile).profile.count("launched_share"), 0u);
+}
+
 TEST_F(GymTest, ADeviceWithoutCountersSaysSoAndPasses) {
   const Verdict verdict = verdict_on(timed(2000), Depth::kProfile);
   ASSERT_TRUE(verdict.passed());

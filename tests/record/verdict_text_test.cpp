@@ -31,6 +31,12 @@ TEST(ProfileText, SaysBottlenecksFirstThenWhatIsKnown) {
             "      note: no energy\n");
 }
 
+TEST(ProfileText, SaysWhoseKernelsCompute) {
+  EXPECT_EQ(profile_text({.shape = "n=1",
+                          .counters = {{"kernels", 3}, {"own_kernels", 1}, {"own_kernel_share", 0.255}}}),
+            "    n=1\n      kernels  3 a call, 1 of its own, which take 26% of the time\n");
+}
+
 TEST(ProfileText, OfNothingItIsTheShapeAlone) { EXPECT_EQ(profile_text({.shape = "n=1"}), "    n=1\n"); }
 
 TEST(DeviceStateText, NamesWhatHeldTheClockBack) {

@@ -6,7 +6,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <cmath>
 #include <cstring>
+#include <sstream>
 
 #include "backend/host/jail/futex.h"
 #include "base/clock.h"
@@ -59,6 +62,24 @@ Result<Extensions> decode_extensions(std::string_view bytes) {
   return extensions;
 }
 
+Result<std::map<std::string, double>> read_activity(const std::string& said, double calls) {
+  std::istringstream numbers(said);
+  double own_ns = 0, own = 0, library_ns = 0, library = 0, unknown_ns = 0, unknown = 0;
+  numbers >> own_ns >> own >> library_ns >> library >> unknown_ns >> unknown;
+  const double all_ns = own_ns + library_ns + unknown_ns;
+  const bool counted = !numbers.fail() && numbers.eof() &&
+                       std::ranges::all_of(std::array{own_ns, own, library_ns, library, unknown_ns, unknown},
+                                           [](double value) { return value >= 0 && std::isfinite(value); });
+  if (!counted) return Error{ErrorCode::kCorrupt, "the process does not say whose kernels computed"};
+  std::map<std::string, double> counters = {{"kernels", (own + library + unknown) / calls},
+                                            {"own_kernels", own / calls},
+                                            {"kernel_ns", all_ns / calls},
+                                            {"own_kernel_ns", own_ns / calls}};
+  if (unknown > 0) counters["unknown_kernel_ns"] = unknown_ns / calls;
+  if (all_ns > 0) counters["own_kernel_share"] = own_ns / all_ns;
+  return counters;
+}
+
 Result<std::unique_ptr<HostProcess>> HostProcess::open(std::shared_ptr<const Program> program) {
   LATHE_TRY(auto zygote, program->zygotes.take());
   std::unique_ptr<HostProcess> process(new HostProcess(std::move(zygote), std::move(program)));
@@ -86,6 +107,7 @@ Result<std::unique_ptr<HostProcess>> HostProcess::open(std::shared_ptr<const Pro
   document["threads"] = options.threads;
   document["cpus"] = options.timed_cpus;
   document["warm_up_calls"] = kWarmUpCalls;
+  document["watched"] = options.watched;
   if (options.gpu) {
     LATHE_TRY(process->windows_, options.gpu->open({input_bytes, process->stride_}, process->rooms_.window_fd,
                                                    process->rooms_.outputs_fd));
@@ -485,6 +507,25 @@ BlockOutcome HostHousehold::run(std::size_t section, const BlockRequest& request
   BlockOutcome outcome = (*process)->run(section, request);
   if (request.timed && last_timed) last_timed->store(steady_clock().now_ns());
   return outcome;
+}
+
+CallProfile HostHousehold::profile(std::size_t section, const ProfileRequest& request) const {
+  if (program_->options.gpu == nullptr)
+    return {{}, {"this device has no counters: a profile is what depth final says"}};
+  auto watched = std::make_shared<HostProcess::Program>(*program_);
+  watched->options.watched = true;
+  const auto process = HostProcess::open(std::move(watched));
+  if (!process.ok()) return {{}, {process.error().to_string()}};
+  BlockRequest block;
+  block.trials = request.trials;
+  block.cancel = request.cancel;
+  const BlockOutcome outcome = (*process)->run(section, block);
+  if (outcome.status != BlockStatus::kOk)
+    return {{}, {fmt::format("its kernels were not seen: {} {}", outcome.reason, outcome.detail)}};
+  auto counters = read_activity((*process)->said(), static_cast<double>(request.trials.size()));
+  if (!counters.ok()) return {{}, {counters.error().to_string()}};
+  return {*std::move(counters),
+          {"whose kernels computed says the candidate's own process, which could forge it"}};
 }
 
 }  // namespace lathe::host

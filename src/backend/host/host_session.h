@@ -24,12 +24,17 @@ struct HostSessionOptions {
   DeviceWindows::Costs empty_costs = {};  ///< of windows of one element, a part of empty_call_ns
   bool serves_on = false;                 ///< a process serves several blocks and shapes
   std::int64_t spin_ns = 0;               ///< how long who waits in a timed block looks out before it sleeps
+  bool watched = false;                   ///< on a GPU: processes say whose kernels have computed
   /// Is told when a timed block begins and when it has ended.
   std::shared_ptr<std::atomic<std::int64_t>> last_timed_ns = {};
 };
 
 std::string encode(const Extensions& extensions);
 Result<Extensions> decode_extensions(std::string_view bytes);
+
+/// Counters of `calls` calls from what a watched process has said (device/host/activity.py):
+/// nanoseconds and numbers of its own kernels, of libraries' and of unknown ones.
+Result<std::map<std::string, double>> read_activity(const std::string& said, double calls);
 
 /// One candidate at one shape or several, in forks of a zygote that has run no candidate. In the
 /// host's memory each block has a process of its own. On a GPU, where a process takes a fifth of a
@@ -73,6 +78,8 @@ class HostProcess {
   Result<ChildReply> end();
   /// In the living process if that may go on, else in a new one.
   BlockOutcome run(std::size_t section, const BlockRequest& request);
+  /// What the process has left for the broker to read, which could be anything.
+  std::string said() const { return text_of(rooms_); }
 
  private:
   struct Calls {
@@ -149,6 +156,8 @@ class HostHousehold {
   HostHousehold(std::shared_ptr<const HostProcess::Program> program, std::size_t most)
       : program_(std::move(program)), most_(most) {}
   BlockOutcome run(std::size_t section, const BlockRequest& request);
+  /// Whose kernels compute, by a process of its own.
+  CallProfile profile(std::size_t section, const ProfileRequest& request) const;
   /// Starts the process of the first timed block, short of candidate code.
   Status begin_held(std::size_t section);
   /// A process that lives is replaced by a fresh one for timed blocks, which gets ready meanwhile.
@@ -174,6 +183,9 @@ class HostSession final : public Session {
       : household_(std::move(household)), section_(section) {}
   BlockOutcome run(const BlockRequest& request) override { return household_->run(section_, request); }
   void get_ready() override { (void)household_->begin_held(section_); }
+  CallProfile profile(const ProfileRequest& request) override {
+    return household_->profile(section_, request);
+  }
 
  private:
   const std::shared_ptr<HostHousehold> household_;

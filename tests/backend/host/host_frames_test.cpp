@@ -49,6 +49,24 @@ TEST(Extensions, SurviveTheirEncoding) {
   EXPECT_FALSE(decode_extensions("rubbish").ok());
 }
 
+TEST(Activity, SaysPerCallWhoseKernelsComputed) {
+  const auto counters = read_activity("300 4 100 2 0 0", 2);
+  ASSERT_TRUE(counters.ok());
+  EXPECT_EQ(*counters, (std::map<std::string, double>{{"kernels", 3},
+                                                      {"own_kernels", 2},
+                                                      {"kernel_ns", 200},
+                                                      {"own_kernel_ns", 150},
+                                                      {"own_kernel_share", 0.75}}));
+  EXPECT_EQ(read_activity("0 0 0 0 8 1", 1)->at("unknown_kernel_ns"), 8);
+  EXPECT_EQ(read_activity("0 0 0 0 0 0", 1)->count("own_kernel_share"), 0u) << "nothing computed";
+}
+
+TEST(Activity, OfAForgerIsNoCounter) {
+  for (const char* said : {"", "1", "1 2 3 4 5", "1 2 3 4 5 6 7", "1 2 3 4 5 -6", "nan 1 1 1 1 1",
+                           "inf 1 1 1 1 1", "1e999 1 1 1 1 1", "Traceback"})
+    EXPECT_FALSE(read_activity(said, 1).ok()) << said;
+}
+
 TEST(Layout, TensorsLieApartAndFillWholePages) {
   TaskSpec spec;
   spec.dim_names = {"n"};
