@@ -74,7 +74,7 @@ class HostNaiveGrader final : public NaiveGrader {
               HelperProcess::spawn(options_.runner_program, runner_arguments(options_, work.path())));
     LATHE_TRY(const Frame hello, process.first_frame(kStartMs));
     if (hello.bytes != kReady) return Error{ErrorCode::kCorrupt, "the naive grader did not start"};
-    python_.emplace(std::move(work), std::move(process));
+    python_ = Python{std::move(work), std::move(process)};
     return Ok{};
   }
 
