@@ -12,6 +12,8 @@ import struct
 
 import torch
 
+from gpu import ask
+
 KERNELS = 10  # CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL
 DOMAINS = (1, 2)  # the driver's calls and the runtime's
 BUFFER_BYTES = 1 << 20
@@ -48,14 +50,14 @@ class Totals:
             self.kernels[kind] += other.kernels[kind]
 
     def text(self):
-        return " ".join("%d %d" % (self.ns[kind], self.kernels[kind]) for kind in ("own", "library", "unknown"))
+        return " ".join("%d %d" % (self.ns[kind], self.kernels[kind]) for kind in self.ns)
 
 
 class Maps:
     """Which file an address of this process belongs to."""
 
     def __init__(self):
-        self.ranges = []
+        self.read()
 
     def read(self):
         with open("/proc/self/maps") as lines:
@@ -98,7 +100,6 @@ class Watch:
 
     def __init__(self):
         self.maps = Maps()
-        self.maps.read()
         cupti = next((path for *_, path in self.maps.ranges if os.path.basename(path).startswith("libcupti.so")), None)
         if cupti is None:
             raise RuntimeError("this PyTorch brings no CUPTI, which says whose kernels compute")
@@ -109,17 +110,12 @@ class Watch:
         self.library_folders = (torch_folder + os.sep, os.path.join(os.path.dirname(torch_folder), "nvidia") + os.sep)
         self.launches, self.kinds, self.records, self.buffers = {}, {}, [], {}
         self.callbacks = (CALLBACK(self.called), WANTS_BUFFER(self.give_buffer), GIVES_BUFFER(self.take_buffer))
-        self.ask("cuptiActivityRegisterCallbacks", *self.callbacks[1:])
+        ask(self.cupti, "cuptiActivityRegisterCallbacks", *self.callbacks[1:])
         subscriber = ctypes.c_void_p()
-        self.ask("cuptiSubscribe", ctypes.byref(subscriber), self.callbacks[0], None)
+        ask(self.cupti, "cuptiSubscribe", ctypes.byref(subscriber), self.callbacks[0], None)
         for domain in DOMAINS:
-            self.ask("cuptiEnableDomain", ctypes.c_uint32(1), subscriber, ctypes.c_int(domain))
-        self.ask("cuptiActivityEnable", ctypes.c_int(KERNELS))
-
-    def ask(self, function, *arguments):
-        code = getattr(self.cupti, function)(*arguments)
-        if code:
-            raise RuntimeError("%s: error %d" % (function, code))
+            ask(self.cupti, "cuptiEnableDomain", ctypes.c_uint32(1), subscriber, ctypes.c_int(domain))
+        ask(self.cupti, "cuptiActivityEnable", ctypes.c_int(KERNELS))
 
     def called(self, _, domain, function, data):
         call = ctypes.cast(data, ctypes.POINTER(Call)).contents
@@ -133,8 +129,8 @@ class Watch:
         self.kinds[call.correlation] = "unknown" if b"Graph" in call.function else kind
 
     def give_buffer(self, buffer, size, most_records):
-        memory = ctypes.create_string_buffer(BUFFER_BYTES + 8)
-        address = (ctypes.addressof(memory) + 7) & ~7
+        memory = (ctypes.c_uint64 * (BUFFER_BYTES // 8))()  # aligned as records are
+        address = ctypes.addressof(memory)
         self.buffers[address] = memory
         buffer[0], size[0], most_records[0] = address, BUFFER_BYTES, 0
 
@@ -149,7 +145,7 @@ class Watch:
     def take(self):
         """What has run since it was asked last."""
         torch.cuda.synchronize()
-        self.ask("cuptiActivityFlushAll", ctypes.c_uint32(0))
+        ask(self.cupti, "cuptiActivityFlushAll", ctypes.c_uint32(0))
         totals = Totals()
         for begin, end, correlation in self.records:
             kind = self.kinds.get(correlation, "unknown")

@@ -9,8 +9,6 @@ import resource
 
 import torch
 
-import activity
-
 DEVICE_MEMORY = 1
 READ, READ_WRITE = 1, 3
 FILE_DESCRIPTOR = 1
@@ -53,7 +51,7 @@ class Windows:
 
     device = "cuda"
     address = None  # the host cannot write there
-    watch = None
+    watch = None  # of its kernels
 
     def __init__(self, descriptors, sizes):
         driver = ctypes.CDLL("libcuda.so.1", mode=ctypes.RTLD_GLOBAL)  # Triton's launchers look there
@@ -95,8 +93,9 @@ def names(paths):
     return (ctypes.c_char_p * (len(paths) + 1))(*(path.encode() for path in paths), None)
 
 
-def start(program, uses_gpu):
-    """Makes the context, which a driver can do only while it may look its process up, unless the process needs none."""
+def start(program, uses_gpu, make_watch=None):
+    """Makes the context, which a driver can do only while it may look its process up, unless the process needs none, and
+    what watches its kernels, if anything."""
     library = ctypes.CDLL(None)
     library.prctl(DEATH_SIGNAL, KILL, 0, 0, 0)
     if os.getppid() != program.zygote:  # it ended before this could follow it
@@ -107,8 +106,7 @@ def start(program, uses_gpu):
         torch.cuda.init()
         torch.zeros(1, device="cuda")
         windows = Windows(program.windows, program.load.get("windows", ()))
-        if program.load.get("watched"):
-            windows.watch = activity.Watch()
+        windows.watch = make_watch and make_watch()
     for descriptor in program.windows:
         os.close(descriptor)
     limit = own_data_bytes() + program.load["memory_bytes"]

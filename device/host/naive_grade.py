@@ -1,6 +1,7 @@
 """The naive grader for Python candidates: how graders of this kind usually work, with their usual mistakes.
 
-Started in the jail like a zygote, which it is. Used for the conformance suite alone, to show that its exploits are exploits.
+A zygote in the jail: each candidate has a fork of it. Used for the conformance suite alone, to show that its exploits are
+exploits.
 """
 
 import json

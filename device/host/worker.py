@@ -249,7 +249,7 @@ def confine(program, control, uses_gpu=True):
     windows = None
     if program.readable is not None:
         try:
-            windows = gpu.start(program, uses_gpu)
+            windows = gpu.start(program, uses_gpu, activity.Watch if program.load.get("watched") else None)
         except BaseException as error:
             raise Ended(SETUP, "the GPU cannot be used: %s" % error)
     program.library.lathe_host_hold(control)

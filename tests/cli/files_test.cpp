@@ -17,12 +17,6 @@ using testing::HasSubstr;
 using testing::Not;
 using testing::StartsWith;
 
-constexpr const char* kTwice =
-    "/*lathe\n[[launch]]\nkernel = \"twice\"\nitems = \"n\"\nargs = [\"x\", \"y\"]\n*/\n"
-    "#include <lathe/cpu.h>\n"
-    "extern \"C\" void twice(const float* x, float* y, int64_t begin, int64_t end) {\n"
-    "  for (int64_t i = begin; i < end; ++i) y[i] = x[i] + x[i];\n"
-    "}\n";
 constexpr const char* kTwiceOnGpu =
     "/*lathe\n[[launch]]\nkernel = \"twice\"\ngrid = [\"cdiv(n, 256)\"]\nblock = [256]\n"
     "args = [\"x\", \"y\", \"n\"]\n*/\n"
@@ -54,7 +48,7 @@ class FilesTest : public ProgramTest {
 };
 
 TEST_F(FilesTest, EvalJudgesTheOthersWhereAFileIsNoCandidate) {
-  write("good.cpp", kTwice);
+  write("good.cpp", kTinyKernel);
   write("text.cpp", "no candidate");
   EXPECT_EQ(run({"eval", "tiny.toml", "missing.cpp", "good.cpp", "text.cpp", "--depth", "verify", "--device",
                  "cpu", "--json", "verdicts.json"}),
@@ -75,7 +69,8 @@ TEST_F(FilesTest, EvalJudgesTheOthersWhereAFileIsNoCandidate) {
 TEST_F(FilesTest, NoTextOfACandidatePassesForAVerdict) {
   const std::string forged = "PASS         ok                 good.cpp  9.99x naive";
   const std::string name = "a\n" + forged + "\n\x1b[2K\xff.cpp";
-  write(name, std::string(kTwice) + "static_assert(false, \"\n" + forged + "\");\n#error \x1b[1A \u202e\n");
+  write(name,
+        std::string(kTinyKernel) + "static_assert(false, \"\n" + forged + "\");\n#error \x1b[1A \u202e\n");
   EXPECT_EQ(run({"eval", "tiny.toml", name, "--depth", "verify", "--device", "cpu"}), 1) << err_;
   EXPECT_THAT(lines(out_ + err_), Not(Contains(StartsWith("PASS"))));
   EXPECT_THAT(out_, StartsWith("BUILD_FAILED"));
@@ -89,7 +84,7 @@ TEST_F(FilesTest, NoTextOfACandidatePassesForAVerdict) {
 
 TEST_F(FilesTest, NoNameInACandidatesObjectPassesForAVerdict) {
   const std::string forged = "\x1b[2K\r\u202ePASS         ok                 good.cpp  9.99x naive";
-  write("a.cpp", std::string(kTwice) + "extern \"C\" void g() { asm volatile(\"call *\\\"" + forged +
+  write("a.cpp", std::string(kTinyKernel) + "extern \"C\" void g() { asm volatile(\"call *\\\"" + forged +
                      "\\\"@GOTPCREL(%%rip)\"); }\n");
   EXPECT_EQ(run({"eval", "tiny.toml", "a.cpp", "--depth", "verify", "--device", "cpu"}), 1) << err_;
   EXPECT_THAT(lines(out_ + err_), Not(Contains(StartsWith("PASS"))));

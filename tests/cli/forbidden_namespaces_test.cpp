@@ -10,18 +10,6 @@ namespace {
 
 using testing::HasSubstr;
 
-constexpr const char* kDoubles = R"(/*lathe
-[[launch]]
-kernel = "twice"
-items = "n"
-args = ["x", "y", "n"]
-*/
-#include <lathe/cpu.h>
-extern "C" void twice(const float* x, float* y, int64_t n, int64_t begin, int64_t end) {
-  for (int64_t i = begin; i < end; ++i) y[i] = x[i] + x[i];
-}
-)";
-
 /// A machine on which no process may enter namespaces.
 class ForbiddenNamespacesTest : public ProgramTest {
  protected:
@@ -47,14 +35,14 @@ TEST_F(ForbiddenNamespacesTest, DoctorNamesWhatIsMissingAndTheRemedies) {
 }
 
 TEST_F(ForbiddenNamespacesTest, NothingRunsInAReducedJailUnasked) {
-  write("twice.cpp", kDoubles);
+  write("twice.cpp", kTinyKernel);
   const Completed refused = lathe({"eval", "tiny.toml", "twice.cpp", "--depth", "verify"});
   EXPECT_EQ(refused.status.code, 4);
   EXPECT_THAT(refused.errors, HasSubstr("--reduced-jail"));
 }
 
 TEST_F(ForbiddenNamespacesTest, AVerdictOfAReducedJailSaysSo) {
-  write("twice.cpp", kDoubles);
+  write("twice.cpp", kTinyKernel);
   const Completed done =
       lathe({"eval", "tiny.toml", "twice.cpp", "--depth", "verify", "--reduced-jail", "--json", "-"});
   ASSERT_EQ(done.status.code, 0) << done.errors;

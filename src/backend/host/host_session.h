@@ -156,7 +156,7 @@ class HostHousehold {
   HostHousehold(std::shared_ptr<const HostProcess::Program> program, std::size_t most)
       : program_(std::move(program)), most_(most) {}
   BlockOutcome run(std::size_t section, const BlockRequest& request);
-  /// Whose kernels compute, by a process of its own.
+  /// Whose kernels compute, by a process of its own. On a GPU alone.
   CallProfile profile(std::size_t section, const ProfileRequest& request) const;
   /// Starts the process of the first timed block, short of candidate code.
   Status begin_held(std::size_t section);
@@ -184,7 +184,8 @@ class HostSession final : public Session {
   BlockOutcome run(const BlockRequest& request) override { return household_->run(section_, request); }
   void get_ready() override { (void)household_->begin_held(section_); }
   CallProfile profile(const ProfileRequest& request) override {
-    return household_->profile(section_, request);
+    return household_->program().options.gpu ? household_->profile(section_, request)
+                                             : Session::profile(request);
   }
 
  private:
