@@ -33,7 +33,8 @@ class Call(ctypes.Structure):
 
     _fields_ = [("site", ctypes.c_int), ("function", ctypes.c_char_p), ("parameters", ctypes.c_void_p),
                 ("result", ctypes.c_void_p), ("symbol", ctypes.c_char_p), ("context", ctypes.c_void_p),
-                ("context_id", ctypes.c_uint32), ("correlation", ctypes.c_uint32)]
+                ("context_id", ctypes.c_uint32), ("correlation_data", ctypes.c_void_p),
+                ("correlation", ctypes.c_uint32)]
 
 
 class Totals:

@@ -1,7 +1,7 @@
 // A stand-in for CUPTI and the driver: "kernels" run in no time, and take as long as they say.
 
-#include <cstddef>
-#include <cstdint>
+#include "fake_cupti.h"
+
 #include <cstring>
 #include <vector>
 
@@ -14,17 +14,6 @@ using GivesBuffer = void (*)(void*, std::uint32_t, std::uint8_t*, std::size_t, s
 constexpr int kEnter = 0, kExit = 1, kDriver = 1;
 constexpr std::uint32_t kKernel = 10, kMemcpy = 1;
 constexpr std::size_t kRecordBytes = 208;
-
-/// As the head of CUpti_CallbackData.
-struct Call {
-  int site;
-  const char* function;
-  const void* parameters;
-  void* result;
-  const char* symbol;
-  void* context;
-  std::uint32_t context_id, correlation;
-};
 
 struct Record {
   std::uint32_t kind, correlation;
@@ -62,9 +51,9 @@ int cuptiActivityFlushAll(std::uint32_t) {
     const std::uint64_t begin = 1000, end = begin + record.ns;
     std::memset(buffer + used, 0xab, kRecordBytes);
     std::memcpy(buffer + used, &record.kind, sizeof record.kind);
-    std::memcpy(buffer + used + 16, &begin, sizeof begin);
-    std::memcpy(buffer + used + 24, &end, sizeof end);
-    std::memcpy(buffer + used + 92, &record.correlation, sizeof record.correlation);
+    std::memcpy(buffer + used + kBegin, &begin, sizeof begin);
+    std::memcpy(buffer + used + kEnd, &end, sizeof end);
+    std::memcpy(buffer + used + kCorrelation, &record.correlation, sizeof record.correlation);
     used += kRecordBytes;
   }
   g_records.clear();
@@ -81,7 +70,7 @@ int cuptiActivityGetNextRecord(std::uint8_t* buffer, std::size_t valid, std::uin
 
 /// What the driver does at a call of that name, which launches a kernel if it takes any time.
 void fake_call(const char* function, std::uint64_t ns) {
-  Call call = {kEnter, function, nullptr, nullptr, nullptr, nullptr, 0, ++g_correlation};
+  Call call = {kEnter, function, nullptr, nullptr, nullptr, nullptr, 0, nullptr, ++g_correlation};
   const auto number = static_cast<std::uint32_t>(std::strlen(function));
   g_callback(nullptr, kDriver, number, &call);
   if (ns > 0) g_records.push_back({kKernel, call.correlation, ns});
