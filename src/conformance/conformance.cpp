@@ -305,7 +305,7 @@ class Suite {
     result.reason = verdict.reason;
     result.detail = verdict.detail;
     for (const auto& [stage, seconds] : verdict.stage_seconds)
-      if (stage != "queue") result.seconds += seconds;
+      if (stage != "queue" && stage != "prepare") result.seconds += seconds;
     for (const CaseEvidence& one : verdict.evidence.cases)
       result.worst_ratio = std::max(result.worst_ratio, one.worst_ratio);
     if (const auto unseen = verdict.profile.find("unseen_over_usual"); unseen != verdict.profile.end())

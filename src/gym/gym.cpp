@@ -38,6 +38,7 @@ struct Task {
   std::unique_ptr<TaskBench> bench;  ///< once ready
   std::optional<Error> error;        ///< once preparing it has failed
   int jobs = 0;                      ///< unfinished ones
+  double prepare_seconds = 0;        ///< that no evaluation has been charged with yet
   std::int64_t used_ns = 0;
 
   bool settled() const { return bench || error; }
@@ -65,7 +66,7 @@ struct Job {
   std::atomic<std::int64_t> waited_ns = 0;  ///< of its blocks, for other evaluations'
   CancelToken judging = {};                 ///< ends with `token`, or when the evaluation takes too long
   BuiltCandidate built = {};
-  double queue_seconds = 0, build_seconds = 0;
+  double queue_seconds = 0, prepare_seconds = 0, build_seconds = 0;
 };
 using JobPtr = std::shared_ptr<Job>;
 
@@ -291,9 +292,14 @@ class LocalGym final : public Gym {
 
   void prepare_loop() {
     while (const std::shared_ptr<Task> task = take_task()) {
-      auto bench = without_exceptions([&] { return make_bench(task->spec); });
+      double seconds = 0;
+      auto bench = without_exceptions([&] {
+        const Stopwatch watch(seconds);
+        return make_bench(task->spec);
+      });
       std::lock_guard lock(mutex_);
       --preparing_;
+      task->prepare_seconds = seconds;
       settle(*task, std::move(bench));
       changed_.notify_all();
     }
@@ -344,7 +350,7 @@ class LocalGym final : public Gym {
 
   void build_loop() {
     while (const JobPtr job = take(to_build_)) {
-      job->queue_seconds = seconds_since(job->submitted_ns);
+      charge(*job);
       const Status built = without_exceptions([&]() -> Status { return build(*job), Ok{}; });
       std::lock_guard lock(mutex_);
       if (!built.ok())
@@ -353,6 +359,13 @@ class LocalGym final : public Gym {
         to_judge_.insert(job);
       changed_.notify_all();
     }
+  }
+
+  /// The first evaluation that a task's preparation lets begin pays for it.
+  void charge(Job& job) {
+    std::lock_guard lock(mutex_);
+    job.prepare_seconds = std::exchange(job.task->prepare_seconds, 0);
+    job.queue_seconds = std::max(0.0, seconds_since(job.submitted_ns) - job.prepare_seconds);
   }
 
   void build(Job& job) {
@@ -380,6 +393,7 @@ class LocalGym final : public Gym {
       Verdict verdict = judged.ok() ? *std::move(judged) : machine_failed(job->request, judged.error());
       if (job->judging.cancelled()) take_too_long(*job, verdict);
       verdict.stage_seconds["queue"] = job->queue_seconds;
+      if (job->prepare_seconds > 0) verdict.stage_seconds["prepare"] = job->prepare_seconds;
       verdict.stage_seconds["build"] = job->build_seconds;
       std::lock_guard lock(mutex_);
       finish(job, job->token.cancelled() ? Result<Verdict>(cancelled_error()) : std::move(verdict));

@@ -120,7 +120,7 @@ struct Verdict {
   std::vector<std::string> uncovered = {};
   std::map<std::string, double> profile;        ///< the device while it was timed: clock_mhz, power_w, ...
   std::vector<ShapeProfile> profiles = {};      ///< at depth `profile`
-  std::map<std::string, double> stage_seconds;  ///< queue, build, verify, time, reverify, profile
+  std::map<std::string, double> stage_seconds;  ///< queue, prepare, build, verify, time, reverify, profile
   Provenance provenance = {};
   std::vector<std::string> unchecked = {};  ///< checks that the tier cannot make, by name
 

@@ -504,6 +504,17 @@ TEST_F(GymTest, ManyTasksAreJudgedAtOnceEachOnItsOwnBaselines) {
   }
 }
 
+TEST_F(GymTest, TheFirstEvaluationOfATaskIsChargedWithItsPreparation) {
+  backend_.script("good", timed(4000));
+  const auto gym = connect();
+  for (const bool is_first : {true, false}) {
+    const auto verdict = evaluate_alone(*gym.client, request("good"));
+    ASSERT_TRUE(verdict.ok());
+    EXPECT_EQ(verdict->stage_seconds.contains("prepare"), is_first);
+    EXPECT_GE(verdict->stage_seconds.at("queue"), 0);
+  }
+}
+
 TEST_F(GymTest, ATaskThatMemoryHasNoRoomForIsPreparedAgain) {
   backend_.script("good", timed(4000));
   GymOptions given = options();
