@@ -21,6 +21,10 @@ Result<double> of(const Verdict& verdict, std::string_view peer, OfCorrect of_co
   if (verdict.outcome == Outcome::kInfra)
     return Error{ErrorCode::kUnavailable, "INFRA says nothing about the candidate: " + verdict.reason,
                  "evaluate it again"};
+  if (verdict.passed() && verdict.depth == Depth::kBuild)
+    return Error{ErrorCode::kUnavailable,
+                 "the verdict does not say whether the kernel is correct: it was built alone",
+                 "evaluate it at depth verify or deeper"};
   return verdict.passed() ? of_correct(speedup_low(verdict, peer)) : 0.0;
 }
 
@@ -92,12 +96,12 @@ Result<double> fast(const Verdict& verdict, std::string_view peer) {
 }
 
 constexpr std::array<Reward, 11> kRewards{{
-    {"correct", "C", correct},
+    {"correct", "C", correct, {}, Depth::kVerify},
     {"cuda_l2", "C (1 + min(S, 3) - 0.25 (largest error / its bound) - 0.25 min(bytes of text / 16384, 1))",
      cuda_l2, "evidence"},
     {"dr_kernel", "0.5 C + 0.5 C min(S, 3)", dr_kernel},
     {"dr_kernel_profiled", "dr_kernel + 0.5 C (share of device time in launched kernels)", dr_kernel_profiled,
-     "launched_share"},
+     "launched_share", Depth::kProfile},
     {"fast_1", "0.5 C + 0.5 C [S > 1]", fast<100>},
     {"fast_1.2", "0.5 C + 0.5 C [S > 1.2]", fast<120>},
     {"fast_1.5", "0.5 C + 0.5 C [S > 1.5]", fast<150>},

@@ -21,6 +21,7 @@ struct Reward {
   /// What a verdict must say beside its outcome and speedups: "evidence" (of errors, and the text's
   /// length), "launched_share" or "roof". Empty: nothing.
   std::string_view needs = {};
+  Depth least_depth = Depth::kScreen;  ///< below which every correct kernel would earn the same, or none
 };
 
 /// All of them, by name.

@@ -72,6 +72,16 @@ TEST_P(EveryReward, OfInfraIsNone) {
   EXPECT_EQ(reward.error().code, ErrorCode::kUnavailable);
 }
 
+TEST_P(EveryReward, OfAKernelThatWasBuiltAloneIsNone) {
+  Verdict built = fast(2);
+  built.depth = Depth::kBuild;
+  const auto reward = GetParam().function(built, "cublas");
+  ASSERT_FALSE(reward.ok());
+  EXPECT_EQ(reward.error().code, ErrorCode::kUnavailable);
+  built.outcome = Outcome::kBuildFailed;
+  EXPECT_EQ(value(built), 0);
+}
+
 TEST_P(EveryReward, NeverFallsWhenTheLowerBoundRises) {
   Rng rng(Seed::from_number(7));
   for (int i = 0; i < 2000; ++i) {
