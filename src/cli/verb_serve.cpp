@@ -208,6 +208,7 @@ Result<int> serve_until_stopped(const ServeOptions& options) {
                                      .gym_version = options.gym_version,
                                      .own_tasks = std::move(own_tasks),
                                      .known_tasks = std::move(known_tasks),
+                                     .max_unfinished = options.max_unfinished,
                                      .open_without_tokens = is_loopback(options.address),
                                      .quarantined_workers = [&] { return pool ? pool->quarantined() : 0; }},
                                     log);

@@ -141,6 +141,7 @@ bool is_json(std::string_view content_type) {
 }
 
 bool names_this_machine(std::string host) {
+  for (char& c : host) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
   if (const std::size_t colon = host.rfind(':');
       colon != std::string::npos && host.find(']', colon) == std::string::npos)
     host.resize(colon);
@@ -188,15 +189,20 @@ class TheApi final : public Api, public std::enable_shared_from_this<TheApi> {
   };
   static const std::vector<Route>& routes() {
     static const std::vector<Route> all = {
-        {{"POST", "/v1/evaluations", {"peer", "reward", "wait"}}, Role::kSubmit, &TheApi::submit},
-        {{"GET", "/v1/evaluations", {"after", "limit", "wait"}}, Role::kRead, &TheApi::list_finished},
+        {{"POST", "/v1/evaluations", {"base", "peer", "reward", "wait"}}, Role::kSubmit, &TheApi::submit},
+        {{"GET", "/v1/evaluations", {"after", "client", "limit", "wait"}},
+         Role::kRead,
+         &TheApi::list_finished},
         {{"POST", "/v1/evaluations/batch", {"peer", "reward"}}, Role::kSubmit, &TheApi::submit_batch},
-        {{"GET", "/v1/evaluations/{id}", {"wait"}}, Role::kRead, &TheApi::show},
-        {{"DELETE", "/v1/evaluations/{id}"}, Role::kSubmit, &TheApi::cancel},
-        {{"GET", "/v1/evaluations/{id}/evidence", {"peer", "reward"}}, Role::kRead, &TheApi::evidence},
-        {{"GET", "/v1/events", {"after"}}, Role::kRead, &TheApi::events},
+        {{"GET", "/v1/evaluations/{id}", {"base", "client", "wait"}}, Role::kRead, &TheApi::show},
+        {{"DELETE", "/v1/evaluations/{id}", {"client"}}, Role::kSubmit, &TheApi::cancel},
+        {{"GET", "/v1/evaluations/{id}/evidence", {"base", "client", "peer", "reward"}},
+         Role::kRead,
+         &TheApi::evidence},
+        {{"GET", "/v1/events", {"after", "client"}}, Role::kRead, &TheApi::events},
         {{"GET", "/v1/device"}, Role::kRead, &TheApi::device},
         {{"GET", "/v1/tasks"}, Role::kRead, &TheApi::list_tasks},
+        {{"GET", "/v1/tasks/{id}"}, Role::kRead, &TheApi::show_task},
         {{"GET", "/metrics"}, Role::kRead, &TheApi::metrics},
         {{"POST", "/v1/workers"}, Role::kWorker, &TheApi::worker_joins},
         {{"DELETE", "/v1/workers/{id}", {"end"}}, Role::kWorker, &TheApi::worker_ends},
@@ -221,6 +227,7 @@ class TheApi final : public Api, public std::enable_shared_from_this<TheApi> {
       const std::string_view pattern = route.operation.path;
       const std::size_t hole = pattern.find("{id}");
       std::string id;
+      if (request.path == "/v1/evaluations/batch" && hole != std::string_view::npos) continue;
       if (hole == std::string_view::npos) {
         if (request.path != pattern) continue;
       } else {
@@ -229,7 +236,7 @@ class TheApi final : public Api, public std::enable_shared_from_this<TheApi> {
             !request.path.ends_with(tail))
           continue;
         id = request.path.substr(hole, request.path.size() - hole - tail.size());
-        if (id == "batch" || id.empty() || id.find('/') != std::string::npos) continue;
+        if (id.empty() || id.find('/') != std::string::npos) continue;
       }
       if (request.method == route.operation.method) return {&route, id, {}};
       const std::string_view method = route.operation.method;
@@ -262,7 +269,7 @@ class TheApi final : public Api, public std::enable_shared_from_this<TheApi> {
   HttpResponse refusal(const HttpRequest& request, int status, std::string_view code,
                        const std::string& message) {
     const std::string trace = trace_of(request);
-    HttpResponse response = fault_response(status, code, message, trace);
+    HttpResponse response = refused_response(status, code, message, trace);
     response.headers.emplace_back("X-Request-Id", trace);
     return response;
   }
@@ -316,6 +323,13 @@ class TheApi final : public Api, public std::enable_shared_from_this<TheApi> {
     call->request = std::move(request);
     if (const Status known = refuse_unknown(call->request.query, found.route->operation.query); !known.ok())
       return refuse(call, known.error());
+    if (const auto whose = call->request.query.find("client"); whose != call->request.query.end()) {
+      if (!may_see_others(*principal) && whose->second != principal->client)
+        return call->respond(refused_response(
+            403, "forbidden", "other clients' requests are for tokens of the roles read and admin",
+            call->trace));
+      call->principal.client = whose->second;
+    }
     const Status status = without_exceptions([&]() -> Status {
       (this->*found.route->handle)(call);
       return Ok{};
@@ -326,7 +340,26 @@ class TheApi final : public Api, public std::enable_shared_from_this<TheApi> {
     call->respond(fault_response(500, "internal", "a fault of the service", call->trace));
   }
 
-  void refuse(const CallPtr& call, const Error& error) { call->respond(error_response(error, call->trace)); }
+  static bool may_see_others(const Principal& principal) {
+    return principal.role == Role::kRead || principal.role == Role::kAdmin;
+  }
+
+  void refuse(const CallPtr& call, const Error& error) {
+    call->respond(logged(error_response(error, call->trace), call->trace, error.message));
+  }
+
+  HttpResponse refused_response(int status, std::string_view code, const std::string& message,
+                                const std::string& trace) {
+    return logged(fault_response(status, code, message, trace), trace, message);
+  }
+
+  HttpResponse logged(HttpResponse response, const std::string& trace, const std::string& why) {
+    events_.on_event({Severity::kInfo,
+                      "serve.refused",
+                      visible_line(why),
+                      {{"request", trace}, {"status", std::to_string(response.status)}}});
+    return response;
+  }
 
   /// The submission of an item; a task that came as text is added to `tasks`.
   Result<Submission> submission_of(EvaluationItem item, const std::optional<RewardQuestion>& reward,
@@ -345,6 +378,7 @@ class TheApi final : public Api, public std::enable_shared_from_this<TheApi> {
     } else {
       LATHE_TRY(submission.key.task, known_task(item.task));
     }
+    if (reward) LATHE_CHECK_OK(check_depth(reward->reward, item.depth));
     if (reward && !reward->peer.empty()) LATHE_CHECK_OK(check_peer(reward->peer, submission.key.task, sent));
     submission.key.candidate = digest_of(item.candidate);
     submission.key.depth = item.depth;
@@ -433,13 +467,13 @@ class TheApi final : public Api, public std::enable_shared_from_this<TheApi> {
     if (!submission.ok()) return refuse(call, submission.error());
     batch.submissions.push_back(*std::move(submission));
     const auto tasks = batch.tasks;
-    service_.submit(std::move(batch),
-                    [self = shared_from_this(), call, tasks, seconds = *wait](Service::Receipts receipts) {
-                      if (!receipts.ok()) return self->refuse(call, receipts.error());
-                      if (!receipts->front().ok()) return self->refuse(call, receipts->front().error());
-                      self->remember(tasks);
-                      self->show_when_final(call, receipts->front()->id, seconds);
-                    });
+    service_.submit(std::move(batch), [self = shared_from_this(), call, tasks, seconds = *wait,
+                                       reward = *reward](Service::Receipts receipts) {
+      if (!receipts.ok()) return self->refuse(call, receipts.error());
+      if (!receipts->front().ok()) return self->refuse(call, receipts->front().error());
+      self->remember(tasks);
+      self->show_when_final(call, receipts->front()->id, seconds, reward);
+    });
   }
 
   void submit_batch(const CallPtr& call) {
@@ -492,14 +526,45 @@ class TheApi final : public Api, public std::enable_shared_from_this<TheApi> {
     return response;
   }
 
-  void show_when_final(const CallPtr& call, const Digest& id, double seconds) {
+  /// Calls `show` with the report of a request, or refuses.
+  std::function<void(const Service::Found&)> with_report(const CallPtr& call,
+                                                         std::function<void(const Report&)> show) {
+    return [self = shared_from_this(), call, show = std::move(show)](const Service::Found& found) {
+      if (!found.ok()) return self->refuse(call, found.error());
+      if (!*found) return self->refuse(call, {ErrorCode::kNotFound, "there is no such evaluation"});
+      show(**found);
+    };
+  }
+
+  void show_when_final(const CallPtr& call, const Digest& id, double seconds,
+                       const std::optional<RewardQuestion>& reward = {}) {
     service_.wait_for(call->principal.client, id, seconds,
-                      [self = shared_from_this(), call](const Service::Found& found) {
-                        if (!found.ok()) return self->refuse(call, found.error());
-                        if (!*found)
-                          return self->refuse(call, {ErrorCode::kNotFound, "there is no such evaluation"});
-                        call->respond(json_response(is_final((*found)->state) ? 200 : 202, to_json(**found)));
-                      });
+                      with_report(call, [self = shared_from_this(), call, reward](const Report& report) {
+                        json document = to_json(report);
+                        const auto evidence = evidence_json(report, reward);
+                        for (const char* const of_reward : {"reward", "retry"})
+                          if (evidence.ok() && evidence->contains(of_reward))
+                            document[of_reward] = (*evidence)[of_reward];
+                        self->respond_with_base(call, is_final(report.state) ? 200 : 202, document, report);
+                      }));
+  }
+
+  /// Adds "over_base" to a document, where a base is named.
+  void respond_with_base(const CallPtr& call, int status, json document, const Report& report) {
+    const auto base = call->request.query.find("base");
+    if (base == call->request.query.end()) return call->respond(json_response(status, document));
+    const auto id = Digest::from_hex(base->second);
+    if (!id.ok()) return refuse(call, invalid("base is no id of an evaluation"));
+    service_.find(call->principal.client, *id,
+                  [self = shared_from_this(), call, status, document, report](const Service::Found& found) {
+                    if (!found.ok()) return self->refuse(call, found.error());
+                    if (!*found) return self->refuse(call, invalid("there is no such evaluation as base"));
+                    auto over = over_base_json(report, **found);
+                    if (!over.ok()) return self->refuse(call, over.error());
+                    json whole = document;
+                    whole["over_base"] = *std::move(over);
+                    call->respond(json_response(status, whole));
+                  });
   }
 
   void show(const CallPtr& call) {
@@ -515,15 +580,13 @@ class TheApi final : public Api, public std::enable_shared_from_this<TheApi> {
     const auto reward = parse_reward(call->request.query);
     if (!id.ok()) return refuse(call, id.error());
     if (!reward.ok()) return refuse(call, reward.error());
-    service_.find(call->principal.client, *id,
-                  [self = shared_from_this(), call, reward = *reward](const Service::Found& found) {
-                    if (!found.ok()) return self->refuse(call, found.error());
-                    if (!*found)
-                      return self->refuse(call, {ErrorCode::kNotFound, "there is no such evaluation"});
-                    const auto document = evidence_json(**found, reward);
-                    if (!document.ok()) return self->refuse(call, document.error());
-                    call->respond(json_response(200, *document));
-                  });
+    service_.find(
+        call->principal.client, *id,
+        with_report(call, [self = shared_from_this(), call, reward = *reward](const Report& report) {
+          const auto document = evidence_json(report, reward);
+          if (!document.ok()) return self->refuse(call, document.error());
+          self->respond_with_base(call, 200, *document, report);
+        }));
   }
 
   void cancel(const CallPtr& call) {
@@ -594,11 +657,26 @@ class TheApi final : public Api, public std::enable_shared_from_this<TheApi> {
     call->respond(json_response(200, {{"items", std::move(items)}}));
   }
 
+  /// In the form of a submission's task, so that it can be sent to another service.
+  void show_task(const CallPtr& call) {
+    auto digest = Digest::from_hex(call->id);
+    if (!digest.ok()) digest = known_task({.name = call->id});
+    const auto text = digest.ok() ? own_texts_.find(*digest) : own_texts_.end();
+    if (text == own_texts_.end())
+      return refuse(call, {ErrorCode::kNotFound, "there is no task of that name; GET /v1/tasks lists them"});
+    const TaskText parts = TaskText::split(text->second);
+    const auto spec = parse_task_text(parts, "task");
+    if (!spec.ok()) return refuse(call, spec.error());
+    json document = {{"name", spec->name}, {"digest", digest->hex()}, {"toml", parts.toml}};
+    if (parts.module) document["files"] = {{spec->reference_source, *parts.module}};
+    call->respond(json_response(200, document));
+  }
+
   void device(const CallPtr& call) {
     service_.counts([self = shared_from_this(), call](const Result<ServiceCounts>& counts) {
       if (!counts.ok()) return self->refuse(call, counts.error());
       if (!counts->device)
-        return call->respond(fault_response(
+        return call->respond(self->refused_response(
             503, "unavailable", "no worker of this front end has measured its device yet", call->trace));
       call->respond(json_response(
           200, {{"gym_version", self->options_.gym_version}, {"device", lathe::to_json(*counts->device)}}));

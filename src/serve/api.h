@@ -16,10 +16,10 @@ namespace lathe::serve {
 struct ApiOptions {
   std::string device_kind;  ///< of the evaluations that are asked for, and of workers elsewhere
   std::string gym_version;
-  std::vector<StoredTask> own_tasks;     ///< known by name; the ledger has them
-  std::vector<StoredTask> known_tasks;   ///< known by digest: all that the ledger has
-  std::int64_t max_unfinished = 20'000;  ///< of the one client that there is without tokens
-  bool open_without_tokens = true;       ///< else nobody may do anything where there are none
+  std::vector<StoredTask> own_tasks;      ///< known by name; the ledger has them
+  std::vector<StoredTask> known_tasks;    ///< known by digest: all that the ledger has
+  std::int64_t max_unfinished = 100'000;  ///< of the one client that there is without tokens
+  bool open_without_tokens = true;        ///< else nobody may do anything where there are none
   std::function<int()> quarantined_workers = [] { return 0; };
 };
 

@@ -17,6 +17,12 @@ const char* const kOpenApiDocument = R"json({
     "summary": "Submit one candidate. Durable once answered; the same request again is the same evaluation.",
     "parameters": [
      {
+      "name": "base",
+      "in": "query",
+      "description": "An evaluation of the same task, by its id: the answer's over_base says by how much this one is faster.",
+      "schema": {"type": "string", "pattern": "^[0-9a-f]{64}$"}
+     },
+     {
       "name": "peer",
       "in": "query",
       "description": "With reward, the peer that its evidence will be asked for: one that no device has is refused at once, one that a task does not have with that task's submission.",
@@ -25,7 +31,7 @@ const char* const kOpenApiDocument = R"json({
      {
       "name": "reward",
       "in": "query",
-      "description": "The reward that its evidence will be asked for: one that is not there is refused at once.",
+      "description": "The reward that its evidence will be asked for, which is in the answer if that has the verdict. One that is not there, or that verdicts of the depth say too little for, is refused at once.",
       "schema": {"type": "string"}
      },
      {
@@ -63,6 +69,12 @@ const char* const kOpenApiDocument = R"json({
     "operationId": "listFinished",
     "summary": "The client's finished requests in order of completion.",
     "parameters": [
+     {
+      "name": "client",
+      "in": "query",
+      "description": "Whose: tokens of the roles read and admin may name others.",
+      "schema": {"type": "string"}
+     },
      {
       "name": "after",
       "in": "query",
@@ -109,7 +121,7 @@ const char* const kOpenApiDocument = R"json({
      {
       "name": "reward",
       "in": "query",
-      "description": "The reward that its evidence will be asked for: one that is not there is refused at once.",
+      "description": "The reward that its evidence will be asked for, which is in the answer if that has the verdict. One that is not there, or that verdicts of the depth say too little for, is refused at once.",
       "schema": {"type": "string"}
      }
     ],
@@ -143,6 +155,18 @@ const char* const kOpenApiDocument = R"json({
     "operationId": "show",
     "summary": "State and verdict of a request of this client.",
     "parameters": [
+     {
+      "name": "base",
+      "in": "query",
+      "description": "An evaluation of the same task, by its id: the answer's over_base says by how much this one is faster.",
+      "schema": {"type": "string", "pattern": "^[0-9a-f]{64}$"}
+     },
+     {
+      "name": "client",
+      "in": "query",
+      "description": "Whose: tokens of the roles read and admin may name others.",
+      "schema": {"type": "string"}
+     },
      {
       "name": "id",
       "in": "path",
@@ -182,6 +206,12 @@ const char* const kOpenApiDocument = R"json({
     "summary": "Cancel this client's request; work that nobody else wants stops.",
     "parameters": [
      {
+      "name": "client",
+      "in": "query",
+      "description": "Whose: tokens of the roles read and admin may name others.",
+      "schema": {"type": "string"}
+     },
+     {
       "name": "id",
       "in": "path",
       "required": true,
@@ -211,6 +241,18 @@ const char* const kOpenApiDocument = R"json({
     "operationId": "evidence",
     "summary": "The whole verdict, and what the author of a kernel should know of it.",
     "parameters": [
+     {
+      "name": "base",
+      "in": "query",
+      "description": "An evaluation of the same task, by its id: the answer's over_base says by how much this one is faster.",
+      "schema": {"type": "string", "pattern": "^[0-9a-f]{64}$"}
+     },
+     {
+      "name": "client",
+      "in": "query",
+      "description": "Whose: tokens of the roles read and admin may name others.",
+      "schema": {"type": "string"}
+     },
      {
       "name": "id",
       "in": "path",
@@ -268,6 +310,12 @@ const char* const kOpenApiDocument = R"json({
     "summary": "Server-sent events, one for each of the client's requests that finishes, in order of completion. Last-Event-ID resumes.",
     "parameters": [
      {
+      "name": "client",
+      "in": "query",
+      "description": "Whose: tokens of the roles read and admin may name others.",
+      "schema": {"type": "string"}
+     },
+     {
       "name": "after",
       "in": "query",
       "description": "A sequence number that this client has seen.",
@@ -322,6 +370,37 @@ const char* const kOpenApiDocument = R"json({
      "400": {"$ref": "#/components/responses/Invalid"},
      "401": {"$ref": "#/components/responses/Unauthorized"},
      "403": {"$ref": "#/components/responses/Forbidden"},
+     "431": {"$ref": "#/components/responses/HeaderTooLarge"},
+     "500": {"$ref": "#/components/responses/Broken"},
+     "503": {"$ref": "#/components/responses/Unavailable"}
+    }
+   }
+  },
+  "/v1/tasks/{id}": {
+   "get": {
+    "operationId": "showTask",
+    "summary": "A task that is known by name, in the form of a submission's task.",
+    "parameters": [
+     {
+      "name": "id",
+      "in": "path",
+      "required": true,
+      "description": "Its name or digest.",
+      "schema": {"type": "string"}
+     }
+    ],
+    "responses": {
+     "200": {
+      "description": "Its text.",
+      "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Task"}}}
+     },
+     "400": {"$ref": "#/components/responses/Invalid"},
+     "401": {"$ref": "#/components/responses/Unauthorized"},
+     "403": {"$ref": "#/components/responses/Forbidden"},
+     "404": {
+      "description": "There is no task of that name or digest.",
+      "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Fault"}}}
+     },
      "431": {"$ref": "#/components/responses/HeaderTooLarge"},
      "500": {"$ref": "#/components/responses/Broken"},
      "503": {"$ref": "#/components/responses/Unavailable"}
@@ -517,7 +596,7 @@ const char* const kOpenApiDocument = R"json({
   "/readyz": {
    "get": {
     "operationId": "ready",
-    "summary": "Whether a worker is there and the store takes writes.",
+    "summary": "Whether the store takes writes and a worker is there; where front ends share a queue, it may be at another one.",
     "security": [],
     "responses": {
      "200": {
@@ -702,6 +781,22 @@ const char* const kOpenApiDocument = R"json({
      "finished_unix_ms": {"type": "integer"},
      "sequence": {"type": "integer"},
      "verdict": {"$ref": "#/components/schemas/Verdict"},
+     "reward": {"type": "number", "description": "Where its submission asked for one and waited for the verdict."},
+     "retry": {
+      "type": "boolean",
+      "description": "Instead of the reward, of INFRA: nothing is known of the candidate; submit it again."
+     },
+     "over_base": {
+      "description": "Where a base was named: by how much this kernel is faster than that of the base, the quotient of their speedups over the naive build with the outermost bounds; null where either did not pass or was not timed.",
+      "anyOf": [
+       {
+        "type": "object",
+        "required": ["low", "mid", "high"],
+        "properties": {"low": {"type": "number"}, "mid": {"type": "number"}, "high": {"type": "number"}}
+       },
+       {"type": "null"}
+      ]
+     },
      "error": {"type": "string"}
     }
    },
@@ -766,6 +861,17 @@ const char* const kOpenApiDocument = R"json({
      "retry": {
       "type": "boolean",
       "description": "INFRA: nothing is known of the candidate; submit it again."
+     },
+     "over_base": {
+      "description": "Where a base was named: by how much this kernel is faster than that of the base, the quotient of their speedups over the naive build with the outermost bounds; null where either did not pass or was not timed.",
+      "anyOf": [
+       {
+        "type": "object",
+        "required": ["low", "mid", "high"],
+        "properties": {"low": {"type": "number"}, "mid": {"type": "number"}, "high": {"type": "number"}}
+       },
+       {"type": "null"}
+      ]
      }
     }
    },
@@ -827,6 +933,16 @@ const char* const kOpenApiDocument = R"json({
        "properties": {"name": {"type": "string"}, "digest": {"type": "string", "pattern": "^[0-9a-f]{64}$"}}
       }
      }
+    }
+   },
+   "Task": {
+    "type": "object",
+    "required": ["name", "digest", "toml"],
+    "properties": {
+     "name": {"type": "string"},
+     "digest": {"type": "string", "pattern": "^[0-9a-f]{64}$"},
+     "toml": {"type": "string"},
+     "files": {"description": "A process reference's file, by its name.", "type": "object"}
     }
    },
    "WorkerJoin": {

@@ -272,6 +272,12 @@ Result<std::optional<RewardQuestion>> parse_reward(const std::map<std::string, s
   return std::optional(std::move(question));
 }
 
+Status check_depth(const Reward& reward, Depth depth) {
+  if (depth >= reward.least_depth) return Ok{};
+  return invalid(fmt::format("the reward '{}' needs depth {}, this is {}", reward.name,
+                             lathe::name(reward.least_depth), lathe::name(depth)));
+}
+
 Result<json> evidence_json(const Report& report, const std::optional<RewardQuestion>& question) {
   json document = {{"id", report.id.hex()}, {"state", name(report.state)}};
   const auto verdict = verdict_of(report);
@@ -283,10 +289,24 @@ Result<json> evidence_json(const Report& report, const std::optional<RewardQuest
     document["retry"] = true;
     return document;
   }
+  LATHE_CHECK_OK(check_depth(question->reward, verdict->depth));
   const auto number = reward_of(*verdict, *question);
   if (!number.ok()) return invalid(number.error().message, number.error().hint);
   document["reward"] = *number;
   return document;
+}
+
+Result<json> over_base_json(const Report& report, const Report& base) {
+  if (report.key.task != base.key.task || report.key.device_kind != base.key.device_kind)
+    return invalid("the base is an evaluation of another task or device");
+  const auto speedup_of = [](const Report& one) -> std::optional<Interval> {
+    const auto verdict = verdict_of(one);
+    return verdict && verdict->passed() ? verdict->covered_speedup("naive") : std::nullopt;
+  };
+  const auto own = speedup_of(report), other = speedup_of(base);
+  if (!own || !other || !(other->low > 0)) return json(nullptr);
+  return json{
+      {"low", own->low / other->high}, {"mid", own->mid / other->mid}, {"high", own->high / other->low}};
 }
 
 }  // namespace lathe::serve

@@ -68,11 +68,20 @@ struct RewardQuestion {
 /// Parses "reward" and "peer" of a query; absent without "reward". Errors: kInvalid, also for a
 /// peer that no device has.
 Result<std::optional<RewardQuestion>> parse_reward(const std::map<std::string, std::string>& query);
+/// Errors: kInvalid where verdicts of that depth say too little for the reward, whatever their
+/// outcome: a trainer must not be paid for failures alone.
+Status check_depth(const Reward& reward, Depth depth);
 
 /// The whole verdict, what a kernel's author should know of it, and "reward" where one is asked
 /// for. Of INFRA there is none but "retry". Errors: kInvalid where the verdict lacks what the
 /// reward needs.
 Result<nlohmann::json> evidence_json(const Report& report,
                                      const std::optional<RewardQuestion>& question = {});
+
+/// By how much the report's kernel is faster than the base's: {"low", "mid", "high"}, the quotient
+/// of their speedups over the naive build, with the outermost bounds. Null where either was not
+/// timed or did not pass. Errors: kInvalid where they are evaluations of different tasks or
+/// devices.
+Result<nlohmann::json> over_base_json(const Report& report, const Report& base);
 
 }  // namespace lathe::serve

@@ -1,5 +1,7 @@
 #include "serve/serve_database.h"
 
+#include <fcntl.h>
+
 #include "base/fd.h"
 
 namespace lathe::serve {
@@ -61,7 +63,11 @@ Result<std::int64_t> version_of(Database& database) {
 
 Result<Database> open_serve_database(const std::string& folder) {
   LATHE_CHECK_OK(make_directories(folder));
-  LATHE_TRY(Database database, Database::open(folder + "/serve.db"));
+  const std::string path = folder + "/serve.db";
+  // Candidates and hashes of tokens are nobody else's business; SQLite gives its other files the
+  // same mode.
+  { const UniqueFd made(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600)); }
+  LATHE_TRY(Database database, Database::open(path));
   LATHE_TRY(auto version, version_of(database));
   if (version == 0) {
     LATHE_TRY(Transaction transaction, Transaction::begin(database));

@@ -89,7 +89,8 @@ struct ServiceCounts {
   std::map<std::string, Histogram> stages;
   std::vector<WorkerState> workers;
   std::optional<DeviceRecord> device;  ///< of the worker that has told it last
-  bool ready = false;                  ///< a worker is connected, and the last write to the ledger succeeded
+  bool ready =
+      false;  ///< the last write to the ledger succeeded, and a worker is connected or may be elsewhere
 };
 inline constexpr double kStageBounds[] = {0.001, 0.005, 0.02, 0.1, 0.5, 2, 10, 60, 300};
 

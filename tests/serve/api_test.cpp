@@ -69,6 +69,101 @@ shape = [{ n = 64 }]
   EXPECT_EQ(client.post("/v1/evaluations?reward=speedup&peer=openblas", own.dump())->status, 400);
 }
 
+TEST_F(ApiTest, ARewardIsRefusedWhereVerdictsOfTheDepthSayTooLittle) {
+  judge_ = [](const WorkOrder& order) {
+    Verdict verdict;
+    verdict.outcome = order.candidate == "wrong" ? Outcome::kBuildFailed : Outcome::kPass;
+    return std::optional(verdict);
+  };
+  HttpClient client(port());
+  const auto status = [&](const char* reward, const char* depth) {
+    const auto answer = client.post(std::string("/v1/evaluations?wait=10&reward=") + reward,
+                                    submission("x", {{"depth", depth}}));
+    return answer->status;
+  };
+  EXPECT_EQ(status("correct", "build"), 400) << "nothing is known of its correctness";
+  EXPECT_EQ(status("correct", "verify"), 200);
+  EXPECT_EQ(status("speedup", "verify"), 400) << "nothing is timed";
+  EXPECT_EQ(status("speedup", "screen"), 200);
+  EXPECT_EQ(status("dr_kernel_profiled", "final"), 400) << "nobody has looked whose kernels compute";
+  const json items = {
+      {"items",
+       {{{"task", "tiny"}, {"candidate", "a"}, {"depth", "build"}}, {{"task", "tiny"}, {"candidate", "b"}}}}};
+  const json taken = body(client.post("/v1/evaluations/batch?reward=speedup", items.dump()))["items"];
+  EXPECT_EQ(taken[0]["error"]["message"], "the reward 'speedup' needs depth screen, this is build");
+  EXPECT_TRUE(taken[1].contains("id"));
+
+  for (const char* const candidate : {"right", "wrong"}) {
+    const json built =
+        body(client.post("/v1/evaluations?wait=10", submission(candidate, {{"depth", "build"}})));
+    const auto evidence =
+        client.get("/v1/evaluations/" + built["id"].get<std::string>() + "/evidence?reward=correct");
+    EXPECT_EQ(evidence->status, 400) << candidate << ": failures alone would be paid";
+  }
+}
+
+TEST_F(ApiTest, AnAnswerHasTheRewardThatItsSubmissionAsksFor) {
+  judge_ = [](const WorkOrder& order) {
+    Verdict verdict;
+    verdict.outcome = order.candidate == "lost" ? Outcome::kInfra : Outcome::kPass;
+    if (order.candidate == "fast") verdict.speedups = {{.baseline = "naive", .ratio = {2, 2.5, 3}}};
+    return std::optional(verdict);
+  };
+  HttpClient client(port());
+  const auto answer = [&](const std::string& candidate, const std::string& query) {
+    return body(client.post("/v1/evaluations?wait=10" + query, submission(candidate)));
+  };
+  EXPECT_EQ(answer("fast", "&reward=speedup")["reward"], 3);
+  EXPECT_FALSE(answer("fast", "").contains("reward"));
+  EXPECT_FALSE(answer("lost", "&reward=speedup").contains("reward"));
+  EXPECT_EQ(answer("lost", "&reward=speedup")["retry"], true);
+}
+
+TEST_F(ApiTest, ABaseSaysByHowMuchAKernelIsFaster) {
+  judge_ = [](const WorkOrder& order) {
+    Verdict verdict;
+    verdict.outcome = order.candidate == "wrong" ? Outcome::kWrong : Outcome::kPass;
+    const double mid = order.candidate == "fast" ? 4 : 2;
+    verdict.speedups = {{.baseline = "naive", .ratio = {mid / 2, mid, mid * 2}}};
+    return std::optional(verdict);
+  };
+  HttpClient client(port());
+  const auto id = [&](const std::string& candidate) {
+    return body(client.post("/v1/evaluations?wait=10", submission(candidate)))["id"].get<std::string>();
+  };
+  const std::string slow = id("slow"), wrong = id("wrong");
+  const auto expect_gained = [](const json& answer) {
+    EXPECT_NEAR(answer["over_base"]["low"].get<double>(), 0.5, 1e-9);
+    EXPECT_NEAR(answer["over_base"]["mid"].get<double>(), 2, 1e-9);
+    EXPECT_NEAR(answer["over_base"]["high"].get<double>(), 8, 1e-9);
+  };
+  expect_gained(body(client.post("/v1/evaluations?wait=10&base=" + slow, submission("fast"))));
+  const std::string fast = "/v1/evaluations/" + id("fast");
+  expect_gained(body(client.get(fast + "?base=" + slow)));
+  expect_gained(body(client.get(fast + "/evidence?base=" + slow)));
+  EXPECT_TRUE(body(client.get(fast + "?base=" + wrong))["over_base"].is_null());
+  EXPECT_FALSE(body(client.get(fast)).contains("over_base"));
+  EXPECT_EQ(client.get(fast + "?base=x")->status, 400);
+  EXPECT_EQ(client.get(fast + "?base=" + std::string(64, 'a'))->status, 400);
+  const json other = {
+      {"toml", std::string(kTinyTask).replace(std::string(kTinyTask).find("tiny"), 4, "tall")}};
+  const std::string stranger = body(
+      client.post("/v1/evaluations?wait=10", json({{"task", other}, {"candidate", "slow"}}).dump()))["id"];
+  EXPECT_THAT(client.get(fast + "?base=" + stranger)->body, HasSubstr("another task"));
+}
+
+TEST_F(ApiTest, ATasksTextCanBeHadAndSentAgain) {
+  HttpClient client(port());
+  const json task = body(client.get("/v1/tasks/tiny"));
+  EXPECT_EQ(task["name"], "tiny");
+  EXPECT_EQ(task["toml"], kTinyTask);
+  EXPECT_EQ(body(client.get("/v1/tasks/" + task["digest"].get<std::string>())), task);
+  const json again = {{"task", {{"toml", task["toml"]}}}, {"candidate", "x"}};
+  EXPECT_EQ(body(client.post("/v1/evaluations", again.dump()))["task"], task["digest"]);
+  EXPECT_EQ(client.get("/v1/tasks/unknown")->status, 404);
+  EXPECT_EQ(client.get("/v1/tasks/" + std::string(64, 'a'))->status, 404);
+}
+
 TEST_F(ApiTest, TasksComeByNameDigestOrText) {
   HttpClient client(port());
   const json tasks = body(client.get("/v1/tasks"));
@@ -115,7 +210,7 @@ TEST_F(ApiTest, WhatIsWrongIsNamed) {
   const auto typo = client.get("/v1/evaluations?limt=5&wait=0");
   EXPECT_EQ(typo->status, 400);
   EXPECT_THAT(typo->body, HasSubstr("'limt'"));
-  EXPECT_THAT(typo->body, HasSubstr("after, limit, wait"));
+  EXPECT_THAT(typo->body, HasSubstr("after, client, limit, wait"));
   EXPECT_THAT(client.get("/v1/tasks?limit=5")->body, HasSubstr("this page has none"));
   EXPECT_EQ(client.get("/v1/evaluations?&limit=5&")->status, 200);
   EXPECT_EQ(client.get("/v1/evaluations?limit=5&limit=6")->status, 400) << "which is meant?";
@@ -266,6 +361,16 @@ TEST_F(ApiTest, TokensDecideWhoMayWhat) {
   EXPECT_EQ(done->status, 200);
   EXPECT_EQ(stranger.get("/v1/evaluations/" + body(done)["id"].get<std::string>())->status, 404)
       << "not this client's";
+  const std::string of_trainer = "/v1/evaluations/" + body(done)["id"].get<std::string>() + "?client=trainer";
+  EXPECT_EQ(reader.get(of_trainer)->status, 200);
+  EXPECT_EQ(body(reader.get("/v1/evaluations?client=trainer"))["items"].size(), 1u);
+  EXPECT_EQ(stranger.get(of_trainer)->status, 403);
+  EXPECT_EQ(trainer.get(of_trainer)->status, 200) << "its own name";
+  HttpClient admin(port(), token("admin", Role::kAdmin));
+  api_->set_tokens(Tokens(*store->list()));
+  const std::string waits = body(trainer.post("/v1/evaluations", submission("wait")))["id"];
+  EXPECT_EQ(reader.remove("/v1/evaluations/" + waits + "?client=trainer")->status, 403);
+  EXPECT_EQ(body(admin.remove("/v1/evaluations/" + waits + "?client=trainer"))["state"], "cancelled");
   EXPECT_EQ(nobody.get("/healthz")->status, 200);
   EXPECT_TRUE(store->remove("trainer").ok());
   api_->set_tokens(Tokens(*store->list()));
@@ -284,6 +389,24 @@ TEST_F(ApiTest, TokensDecideWhoMayWhat) {
   const std::string database =
       read_file(folder_.path() + "/serve.db").value() + read_file(folder_.path() + "/serve.db-wal").value();
   EXPECT_EQ(database.find(reads.substr(reads.rfind('_') + 1)), std::string::npos) << "no secret is stored";
+}
+
+TEST_F(ApiTest, ARefusalIsInTheLogUnderTheRequestsId) {
+  RecordingSink log;
+  const auto api = Api::make(*service_, {.device_kind = "cpu"}, log);
+  const HttpHandler handler = api->handler();
+  const auto refused =
+      handler.admit({.method = "GET", .path = "/nowhere", .headers = {{"x-request-id", "lost"}}});
+  ASSERT_TRUE(refused);
+  HttpResponse invalid;
+  handler.handle(
+      {.method = "POST", .path = "/v1/evaluations", .headers = {{"x-request-id", "half"}}, .body = "{"},
+      [&](HttpResponse response) { invalid = std::move(response); });
+  EXPECT_EQ(invalid.status, 400);
+  ASSERT_EQ(log.events().size(), 2u);
+  using Fields = std::map<std::string, std::string>;
+  EXPECT_EQ(log.events()[0].fields, (Fields{{"request", "lost"}, {"status", "404"}}));
+  EXPECT_EQ(log.events()[1].fields, (Fields{{"request", "half"}, {"status", "400"}}));
 }
 
 TEST_F(ApiTest, TheSchemeOfATokenMayBeWrittenInAnyCase) {
@@ -651,6 +774,10 @@ TEST_F(ApiTest, TheDocumentIsWhatIsServed) {
     check("GET", "/v1/evaluations/{id}/evidence", "/v1/evaluations/" + id + "/evidence" + query);
   check("DELETE", "/v1/evaluations/{id}", "/v1/evaluations/" + id);
   check("GET", "/v1/tasks", "/v1/tasks");
+  check("GET", "/v1/tasks/{id}", "/v1/tasks/tiny");
+  check("GET", "/v1/tasks/{id}", "/v1/tasks/unknown");
+  check("GET", "/v1/evaluations/{id}", "/v1/evaluations/" + id + "?base=" + id);
+  check("POST", "/v1/evaluations", "/v1/evaluations?wait=10&reward=speedup&base=" + id, submission("x"));
   check("GET", "/v1/device", "/v1/device");
   service_->worker_said("w",
                         WorkerDevice{{.device = {.kind = "cpu", .name = "box", .facts = {{"l2_bytes", 9}}},

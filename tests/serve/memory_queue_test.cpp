@@ -121,7 +121,7 @@ TEST_F(Schedule, WorkersTakeDifferentTasks) {
   EXPECT_EQ(tasks.size(), 4u);
 }
 
-TEST_F(Schedule, ADeepQueueIsNoSlower) {
+TEST_F(Schedule, ADeepQueueIsWorkedOffWhole) {
   for (int i = 0; i < 100'000; ++i)
     add(std::to_string(i), std::to_string(i % 50), std::to_string(i % 7), i % 3);
   for (int i = 0; i < 100'000; ++i) work("w" + std::to_string(i % 16), 0.1);

@@ -61,7 +61,7 @@ class ServeProgramTest : public ProgramTest {
   }
 
   /// Processes of the program's workers.
-  std::vector<pid_t> workers(const std::string& name) {
+  std::vector<pid_t> workers(const std::string& name) const {
     std::vector<pid_t> found;
     for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
       const std::string pid = entry.path().filename().string();
@@ -74,6 +74,12 @@ class ServeProgramTest : public ProgramTest {
         found.push_back(std::atoi(pid.c_str()));
     }
     return found;
+  }
+  /// How many there were.
+  std::size_t kill_workers(const std::string& program) const {
+    const auto found = workers(program);
+    for (const pid_t worker : found) ::kill(worker, SIGKILL);
+    return found.size();
   }
 
   int port_ = 0;
@@ -88,7 +94,7 @@ TEST_F(ServeProgramTest, OneRealVerdictWithAWorkerKilledInTheMiddle) {
   const std::string id = json::parse(posted->body)["id"];
   ASSERT_TRUE(eventually(
       120, [&] { return json::parse(client.get("/v1/evaluations/" + id)->body)["state"] != "queued"; }));
-  for (const pid_t worker : workers("lathe-serve")) ::kill(worker, SIGKILL);
+  EXPECT_EQ(kill_workers("lathe-serve"), 1u);
   const json done = until_done(id, 120);
   EXPECT_EQ(done["verdict"]["outcome"], "PASS") << done << program_->err();
   const auto wrong = client.post("/v1/evaluations?wait=60", submission("no kernel"));
@@ -198,7 +204,7 @@ TEST_F(ServeProgramTest, IdleConnectionsKeepNeitherClientsNorWorkersOut) {
     idle.push_back(std::make_unique<HttpClient>(port_));
     ASSERT_EQ(idle.back()->get("/healthz")->status, 200) << i;
   }
-  for (const pid_t worker : workers(FAKE_WORKER)) ::kill(worker, SIGKILL);
+  EXPECT_GT(kill_workers(FAKE_WORKER), 0u);
   const auto done = HttpClient(port_).post("/v1/evaluations?wait=15", submission("one"));
   EXPECT_EQ(json::parse(done->body)["state"], "done") << done->body;
   EXPECT_LT(seconds_since(begin_ns), 15) << "not only once the service has cut them off";
@@ -234,10 +240,7 @@ TEST_F(ServeProgramTest, AGpuThatIsNotThereIsRefusedAtOnce) {
 
 TEST_F(ServeProgramTest, AWorkerThatEndsLaterIsWaitedFor) {
   start();
-  for (int i = 0; i < 4; ++i) {
-    for (const pid_t worker : workers(FAKE_WORKER)) ::kill(worker, SIGKILL);
-    std::this_thread::sleep_for(std::chrono::milliseconds(300));
-  }
+  for (int i = 0; i < 4; ++i) ASSERT_TRUE(eventually(20, [&] { return kill_workers(FAKE_WORKER) > 0; })) << i;
   const auto done = HttpClient(port_).post("/v1/evaluations?wait=15", submission("one"));
   EXPECT_EQ(json::parse(done->body)["state"], "done") << done->body;
 }

@@ -38,6 +38,15 @@ TEST(SqliteLedger, OneFrontEndAtATimeHasAFolder) {
   EXPECT_TRUE(open_sqlite_ledger(folder.path()).ok());
 }
 
+TEST(SqliteLedger, IsItsOwnersAlone) {
+  const TemporaryFolder folder;
+  const auto ledger = open_or_fail(folder.path());
+  for (const char* const file : {"/serve.db", "/serve.db-wal", "/serve.db-shm"})
+    EXPECT_EQ(std::filesystem::status(folder.path() + file).permissions(),
+              std::filesystem::perms::owner_read | std::filesystem::perms::owner_write)
+        << file;
+}
+
 TEST(SqliteLedger, KilledAtAnyInstantItHasWhatItHasSaid) {
   const TemporaryFolder folder;
   for (int round = 0; round < 20; ++round) {
