@@ -81,7 +81,14 @@ def describe_exception(error, file_name):
     said = "".join(traceback.format_exception_only(type(error), error))
     if len(said) > 2 * MOST_SAID:
         said = said[:MOST_SAID] + " ...\n" + said[-MOST_SAID:]
-    return ("".join(traceback.format_list(frames[-6:])) + said).replace(file_name, "candidate.py")[-6000:]
+    return without_folders(("".join(traceback.format_list(frames[-6:])) + said).replace(file_name, "candidate.py"))[-6000:]
+
+
+def without_folders(text):
+    """Modules by their names: where this machine keeps its libraries is nobody's business."""
+    for folder in sorted(filter(None, sys.path), key=len, reverse=True):
+        text = text.replace(folder.rstrip(os.sep) + os.sep, "")
+    return text
 
 
 def is_out_of_memory(error):

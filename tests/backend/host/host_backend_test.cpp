@@ -191,6 +191,13 @@ TEST_F(HostBackendTest, WhatGoesWrongHasAReason) {
   for (const auto& one : cases) EXPECT_EQ(run(candidate_text(one.body)).reason, one.reason) << one.body;
 }
 
+TEST_F(HostBackendTest, AnErrorInsideALibraryNamesItsModuleNotItsFolder) {
+  const std::string detail =
+      run(candidate_text("        return torch.nn.functional.layer_norm(x, [x.shape[1] + 1])\n")).detail;
+  EXPECT_THAT(detail, HasSubstr("File \"torch/nn/functional.py\""));
+  EXPECT_THAT(detail, Not(HasSubstr("packages")));
+}
+
 TEST_F(HostBackendTest, ABuildSaysWhatIsWrongWithAModule) {
   EXPECT_EQ(build(candidate_text("        return x\n", "import nothing_of_that_name\n")).reason,
             "import_error");
