@@ -38,6 +38,7 @@ struct ServeOptions {
   int port = 8320;
   int max_unfinished = 100'000;
   int drain_seconds = 30;
+  double keep_days = 0;
   int workers = 1;
   bool kernelgym = false;
   bool until_eof = false;
@@ -200,6 +201,7 @@ Result<int> serve_until_stopped(const ServeOptions& options) {
   LATHE_TRY(auto service, serve::Service::start(*ledger, *queue, steady_clock(),
                                                 {.max_unfinished = options.max_unfinished,
                                                  .gym_version = options.gym_version,
+                                                 .keep_seconds = options.keep_days * 86400,
                                                  .shared = shared.get()},
                                                 log));
   auto pool = serve::WorkerPool::start(*service, std::move(programs), log);
@@ -319,6 +321,11 @@ void add_serve(CLI::App& app, Run& run) {
       ->capture_default_str();
   verb->add_option("--drain-seconds", options->drain_seconds, "For what is under way, after SIGTERM")
       ->check(whole_number(0, 86400))
+      ->capture_default_str();
+  verb->add_option("--keep-days", options->keep_days,
+                   "Forget requests that long after their end, and verdicts that nobody's request is left "
+                   "of; 0: never")
+      ->check(CLI::Range(0.0, 36500.0))
       ->capture_default_str();
   verb->add_option("--tasks", options->task_folder, "Tasks that clients may name (default: Lathe's own)");
   verb->add_option(

@@ -156,6 +156,9 @@ class Ledger {
   /// Unfinished requests whose deadline passed more than `grace_ms` ago by the ledger's clock, a
   /// limited number at a time.
   virtual Result<std::vector<Name>> overdue(std::int64_t grace_ms) = 0;
+  /// Forgets finished requests that ended before, `most` at a time, and the evaluations that
+  /// nobody's request is left of. How many requests.
+  virtual Result<std::int64_t> forget(std::int64_t ended_before_unix_ms, int most) = 0;
   virtual Result<std::vector<std::string>> candidates(std::span<const Digest> ids) = 0;  ///< kNotFound
   virtual Result<std::optional<StoredTask>> task(const Digest& digest) = 0;
   virtual Result<std::vector<StoredTask>> tasks() = 0;  ///< without their texts, by name

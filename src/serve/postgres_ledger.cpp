@@ -55,6 +55,7 @@ CREATE TABLE IF NOT EXISTS requests (
 ) WITH (fillfactor = 70);
 CREATE INDEX IF NOT EXISTS open_requests ON requests (evaluation) WHERE state = 0;
 CREATE INDEX IF NOT EXISTS due_requests ON requests (deadline_unix_ms) WHERE state = 0 AND deadline_unix_ms > 0;
+CREATE INDEX IF NOT EXISTS old_requests ON requests (finished_unix_ms) WHERE state <> 0;
 CREATE UNIQUE INDEX IF NOT EXISTS finished_requests ON requests (client, sequence) WHERE sequence > 0;
 CREATE TABLE IF NOT EXISTS unfinished (client text PRIMARY KEY, requests bigint NOT NULL) WITH (fillfactor = 50);
 CREATE TABLE IF NOT EXISTS sequence (last bigint NOT NULL) WITH (fillfactor = 50);
@@ -232,6 +233,12 @@ constexpr const char* kListTokens =
 constexpr const char* kAddToken =
     "INSERT INTO tokens SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::bigint[], "
     "$6::bigint[])";
+constexpr const char* kForgetRequests = R"sql(
+DELETE FROM requests WHERE ctid = ANY (ARRAY(
+  SELECT ctid FROM requests WHERE state <> 0 AND finished_unix_ms < $1 LIMIT $2)) RETURNING evaluation)sql";
+constexpr const char* kForgetEvaluations = R"sql(
+DELETE FROM evaluations e USING unnest($1::bytea[]) gone WHERE e.id = gone
+  AND NOT EXISTS (SELECT FROM requests r WHERE r.evaluation = e.id))sql";
 constexpr const char* kRemoveToken = "DELETE FROM tokens WHERE name = ANY ($1::text[]) RETURNING name";
 
 std::string raw(const Digest& digest) {
@@ -376,6 +383,12 @@ class PostgresLedger final : public Ledger {
     return names;
   }
 
+  Result<std::int64_t> forget(std::int64_t ended_before_unix_ms, int most) override {
+    auto forgotten = forget_in_turn(ended_before_unix_ms, most);
+    if (!forgotten.ok()) session_.roll_back();
+    return forgotten;
+  }
+
   Result<std::vector<std::string>> candidates(std::span<const Digest> ids) override {
     LATHE_TRY(const PostgresRows rows, session_.run(kTexts, PostgresParameters().add_bytes(raw_of(ids))));
     if (rows.size() != static_cast<int>(ids.size()))
@@ -411,6 +424,17 @@ class PostgresLedger final : public Ledger {
   }
 
  private:
+  Result<std::int64_t> forget_in_turn(std::int64_t ended_before_unix_ms, int most) {
+    const Query removal[] = {
+        {kBegin}, {kTurn}, {kForgetRequests, PostgresParameters().add(ended_before_unix_ms).add(most)}};
+    LATHE_TRY(const auto rows, session_.run(removal));
+    std::vector<std::string> evaluations;
+    for (int row = 0; row < rows[2].size(); ++row) evaluations.push_back(rows[2].text(row, 0));
+    const Query rest[] = {{kForgetEvaluations, PostgresParameters().add_bytes(evaluations)}, {kCommit}};
+    LATHE_TRY(const auto done, session_.run(rest));
+    return static_cast<std::int64_t>(evaluations.size());
+  }
+
   using Query = PostgresConnection::Query;
 
   /// The element that a row with a place from 1 is about.

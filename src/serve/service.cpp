@@ -25,7 +25,9 @@ constexpr std::int64_t kOverdueGraceMs = 2000;  // for the front end that has th
 constexpr double kPauseAfterFailureSeconds = 0.2;
 constexpr double kGatherShare = 0.25;  // of a transaction's time, for what comes right behind a turn's first
 constexpr double kLongestGatherSeconds = 0.001;
-constexpr double kProbeSeconds = 1;       // between attempts to write while nothing else is written
+constexpr double kProbeSeconds = 1;  // between attempts to write while nothing else is written
+constexpr double kForgetEverySeconds = 60;
+constexpr int kForgottenAtOnce = 1000;
 constexpr double kLookAgainSeconds = 5;   // for what other front ends' news should have told
 constexpr double kWorkerlessSeconds = 2;  // before what is held goes to another front end
 
@@ -416,6 +418,17 @@ class TheService final : public Service {
     if (!std::exchange(last_write_worked_, true))
       log(Severity::kInfo, "serve.write_works", "the ledger takes writes again", {});
     rebuild_due_ |= std::exchange(unsure_, false);
+  }
+
+  /// A part in each tick, so that nobody waits for the whole.
+  void forget_old(std::int64_t now) {
+    if (options_.keep_seconds <= 0 || now < next_forgetting_ns_) return;
+    const auto age_ms = static_cast<std::int64_t>(options_.keep_seconds * 1e3);
+    const auto forgotten = ledger_.forget(unix_milliseconds() - age_ms, kForgottenAtOnce);
+    if (!forgotten.ok() || *forgotten < kForgottenAtOnce)
+      next_forgetting_ns_ = now + static_cast<std::int64_t>(kForgetEverySeconds * 1e9);
+    if (forgotten.ok() && *forgotten > 0)
+      log(Severity::kInfo, "serve.forgot", fmt::format("{} requests that ended long ago", *forgotten), {});
   }
 
   /// Who is not ready is sent nothing that would show that there is room again.
@@ -892,6 +905,7 @@ class TheService final : public Service {
     }
     for (const auto& again : std::exchange(unwritten_, {})) again();
     probe(now);
+    forget_old(now);
   }
 
   // With other front ends:
@@ -1128,6 +1142,7 @@ class TheService final : public Service {
 
   bool last_write_worked_ = true;
   std::int64_t next_probe_ns_ = 0;
+  std::int64_t next_forgetting_ns_ = 0;
   bool draining_ = false;
 };
 

@@ -24,6 +24,7 @@ struct ServiceOptions {
   int most_killed_workers = 24;   ///< killed from outside while they had it, before it becomes one too
   std::string gym_version = {};   ///< of all workers that will join; empty: unknown
   double tick_seconds = 0.2;      ///< between checks of leases and deadlines
+  double keep_seconds = 0;        ///< finished requests are forgotten so long after their end; 0: never
   SharedQueue* shared = nullptr;  ///< the queue that several front ends share; null for one front end alone
 };
 

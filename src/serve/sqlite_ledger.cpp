@@ -144,6 +144,34 @@ class SqliteLedger final : public Ledger {
     }
   }
 
+  Result<std::int64_t> forget(std::int64_t ended_before_unix_ms, int most) override {
+    LATHE_CHECK_OK(database_.execute(
+        "CREATE INDEX IF NOT EXISTS old_requests ON requests (finished_unix_ms) WHERE state <> 0"));
+    LATHE_TRY(Transaction transaction, Transaction::begin(database_));
+    std::vector<std::string> evaluations;
+    {
+      LATHE_TRY(auto remove,
+                statements_.use(
+                    "DELETE FROM requests WHERE (client, evaluation) IN (SELECT client, evaluation FROM "
+                    "requests WHERE state <> 0 AND finished_unix_ms < ? LIMIT ?) RETURNING evaluation"));
+      remove->bind(ended_before_unix_ms).bind(std::int64_t{most});
+      for (;;) {
+        LATHE_TRY(const bool row, remove->step());
+        if (!row) break;
+        evaluations.push_back(remove->text(0));
+      }
+    }
+    for (const std::string& id : evaluations) {
+      LATHE_TRY(auto remove,
+                statements_.use("DELETE FROM evaluations WHERE id = ?1 AND NOT EXISTS (SELECT 1 FROM "
+                                "requests WHERE evaluation = ?1)"));
+      LATHE_TRY(const bool row, remove->bind(id).step());
+      (void)row;
+    }
+    LATHE_CHECK_OK(transaction.commit());
+    return static_cast<std::int64_t>(evaluations.size());
+  }
+
   Result<std::vector<std::string>> candidates(std::span<const Digest> ids) override {
     std::vector<std::string> texts;
     for (const Digest& id : ids) {

@@ -344,6 +344,44 @@ TEST_P(LedgerContract, ARequestThatWasPutOffDoesNotExpireEarlier) {
   EXPECT_TRUE(both.withdrawals.at(1).withdrawn) << "cancelled in the same turn";
 }
 
+TEST_P(LedgerContract, WhatEndedLongAgoIsForgotten) {
+  const Submission late = make_submission("late"), open = make_submission("open");
+  (void)admit(x_), (void)conclude(x_, make_conclusion(x_));
+  (void)admit(late), (void)admit(open);
+  (void)write({.ends = {{late.key.id(), make_conclusion(late)}}, .unix_ms = 50});
+  EXPECT_EQ(ledger_->forget(5, 10).value(), 0) << "it ended at 5";
+  EXPECT_EQ(ledger_->forget(50, 10).value(), 1);
+  EXPECT_EQ(ledger_->forget(50, 10).value(), 0);
+  const Ledger::Name names[] = {
+      {x_.client, x_.key.id()}, {late.client, late.key.id()}, {open.client, open.key.id()}};
+  const auto left = ledger_->find(names).value();
+  EXPECT_FALSE(left[0]);
+  EXPECT_TRUE(left[1] && left[2]);
+  EXPECT_EQ(ledger_->unfinished().value(), 1);
+  const Digest ids[] = {x_.key.id()};
+  EXPECT_FALSE(ledger_->candidates(ids).ok()) << "nor its text";
+  EXPECT_EQ(admit(x_), Admission::kNew) << "it is evaluated again";
+}
+
+TEST_P(LedgerContract, AVerdictThatSomebodyStillHasIsKept) {
+  Submission other = x_;
+  other.client = "b";
+  (void)admit(x_), (void)conclude(x_, make_conclusion(x_));
+  EXPECT_EQ(write({.submissions = {{other, 1000}}, .max_all = 1000, .unix_ms = 90}).submissions[0],
+            Admission::kKnown);
+  EXPECT_EQ(ledger_->forget(60, 1).value(), 1);
+  EXPECT_EQ(find(other).state, State::kDone);
+  EXPECT_EQ(candidate(x_.key.id()), "x");
+}
+
+TEST_P(LedgerContract, MuchIsForgottenBitByBit) {
+  for (int i = 0; i < 5; ++i) {
+    const Submission one = make_submission(std::to_string(i));
+    (void)admit(one), (void)conclude(one, make_conclusion(one));
+  }
+  for (const int left : {2, 2, 1, 0}) EXPECT_EQ(ledger_->forget(100, 2).value(), left);
+}
+
 TEST_P(LedgerContract, TasksAreKeptByDigest) {
   write({.tasks = {{digest_of("t"), "softmax", "text"}, {digest_of("t"), "softmax", "text"}}});
   write({.tasks = {{digest_of("t"), "softmax", "text"}}});

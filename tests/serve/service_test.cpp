@@ -1,5 +1,8 @@
 #include "serve/service.h"
 
+#include <chrono>
+#include <thread>
+
 #include "bench/serve/fake_verdict.h"
 #include "serve/memory_queue.h"
 #include "serve/sqlite_ledger.h"
@@ -49,6 +52,9 @@ class FullLedger final : public Ledger {
     auto names = ledger_.overdue(grace_ms);
     if (after_overdue) std::exchange(after_overdue, {})();
     return names;
+  }
+  Result<std::int64_t> forget(std::int64_t ended_before_unix_ms, int most) override {
+    return ledger_.forget(ended_before_unix_ms, most);
   }
   Result<std::vector<std::string>> candidates(std::span<const Digest> ids) override {
     return ledger_.candidates(ids);
@@ -163,6 +169,21 @@ class ServiceTest : public testing::Test {
   std::unique_ptr<Service> service_;
   const Submission x_ = make_submission("x");
 };
+
+TEST_F(ServiceTest, ForgetsWhatEndedLongAgoWhereItIsTold) {
+  for (const double keep_seconds : {0.0, 86400.0, 1e-3}) {
+    options_.keep_seconds = keep_seconds;
+    start();
+    const auto worker = join("w");
+    const Submission one = make_submission(std::to_string(keep_seconds));
+    ASSERT_TRUE(submit(one).ok());
+    answer("w", worker->orders.at(0));
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    pass(61);
+    const Ledger::Name names[] = {{one.client, one.key.id()}};
+    EXPECT_EQ(ledger_->find(names).value()[0].has_value(), keep_seconds != 1e-3) << keep_seconds;
+  }
+}
 
 TEST_F(ServiceTest, OnePostOneVerdict) {
   const auto worker = join("w");
