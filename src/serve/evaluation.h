@@ -21,12 +21,19 @@ struct EvaluationKey {
   Digest id() const;
 };
 
+/// A client's own name for a request. Several names may share one request, and each ends by itself.
+struct Naming {
+  std::string name;     ///< empty: none
+  std::string details;  ///< of whoever names it: returned as it is
+};
+
 /// One client's request for a verdict.
 struct Submission {
   EvaluationKey key;
   std::string candidate;  ///< its text
   std::string client;
-  std::string tag;                     ///< chosen by the client, returned with the answer
+  std::string tag;  ///< chosen by the client, returned with the answer
+  Naming naming = {};
   std::string trace;                   ///< id of the HTTP request, logged by every process
   int priority = 0;                    ///< higher first, among the same client's requests
   std::int64_t deadline_unix_ms = 0;   ///< 0: none
@@ -64,5 +71,18 @@ struct Report {
   std::string verdict;        ///< JSON; empty unless done
   std::string error;
 };
+
+/// A request by one of its names: what that name was given alone, and what became of the request.
+struct NamedReport {
+  Report report;  ///< of the request
+  std::string details;
+  std::int64_t submitted_unix_ms = 0;
+  std::int64_t deadline_unix_ms = 0;   ///< 0: none
+  std::int64_t cancelled_unix_ms = 0;  ///< 0: it is not
+};
+
+/// The report as it is for that name: its own withdrawal and its own deadline come before what
+/// became of the request.
+Report own_report(const NamedReport& named, std::int64_t now_unix_ms);
 
 }  // namespace lathe::serve

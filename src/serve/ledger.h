@@ -28,8 +28,10 @@ inline bool is_refused(Admission admission) {
 
 /// What became of a withdrawal.
 struct Withdrawal {
-  bool withdrawn = false;  ///< the client had an unfinished request
+  bool withdrawn = false;  ///< the client had an unfinished request, of that name where one was given
+  bool ended = false;      ///< and no other name of the client's keeps it
   bool unwanted = false;   ///< and no other client waits for it: the work may stop
+  std::int64_t deadline_unix_ms = 0;  ///< unless ended: the latest of its other names
 };
 
 /// An unfinished request: what a queue is built from.
@@ -72,11 +74,15 @@ struct LedgerChanges {
     State state = State::kCancelled;
     /// That has passed: a request with a later one by now stays. 0: it is ended whatever it has.
     std::int64_t deadline_unix_ms = 0;
+    /// Only this name of the request, which ends with the last of its names whose deadline has not
+    /// passed. Empty: the request, whatever names it has.
+    std::string name = {};
   };
   std::vector<Withdraw> withdrawals;
   /// A client's request. An equal one of the same client is not entered twice: while unfinished it
   /// is kJoined, and the later of the deadlines holds; once answered kKnown; if it was withdrawn or
-  /// its answer was not lasting, it starts afresh.
+  /// its answer was not lasting, it starts afresh. A name is entered with it unless it is refused;
+  /// one that the request has already is given the details and the later of the deadlines.
   struct Entry {
     Submission submission;
     std::int64_t max_own = 0;  ///< most unfinished requests of this client; further ones are kRefusedOwn
@@ -134,6 +140,13 @@ struct FinishedQuery {
   int limit = 0;
 };
 
+struct NameQuery {
+  std::string client;
+  std::string name;
+  std::optional<Digest> id = {};  ///< nullopt: the request that was given the name last
+  auto operator<=>(const NameQuery&) const = default;
+};
+
 /// The service's durable state: who asked for what, and each evaluation's single answer. Everything
 /// else (queue, leases, waiting clients) may be lost and is rebuilt from pending(). Called by one
 /// thread at a time; each call costs one or two round trips to a server, however much it asks for.
@@ -149,6 +162,7 @@ class Ledger {
 
   using Name = LedgerChanges::Name;
   virtual Result<std::vector<std::optional<Report>>> find(std::span<const Name> names) = 0;
+  virtual Result<std::vector<std::optional<NamedReport>>> find_named(std::span<const NameQuery> queries) = 0;
   virtual Result<std::vector<std::vector<Report>>> finished(std::span<const FinishedQuery> queries) = 0;
   virtual Result<std::vector<Pending>> pending() = 0;
   /// The evaluations among `ids` that are unfinished and that some client waits for.

@@ -57,6 +57,18 @@ CREATE INDEX IF NOT EXISTS open_requests ON requests (evaluation) WHERE state = 
 CREATE INDEX IF NOT EXISTS due_requests ON requests (deadline_unix_ms) WHERE state = 0 AND deadline_unix_ms > 0;
 CREATE INDEX IF NOT EXISTS old_requests ON requests (finished_unix_ms) WHERE state <> 0;
 CREATE UNIQUE INDEX IF NOT EXISTS finished_requests ON requests (client, sequence) WHERE sequence > 0;
+CREATE TABLE IF NOT EXISTS names (
+  client text NOT NULL,
+  evaluation bytea NOT NULL,
+  name bytea NOT NULL,
+  details bytea NOT NULL,
+  submitted_unix_ms bigint NOT NULL,
+  deadline_unix_ms bigint NOT NULL,
+  cancelled_unix_ms bigint NOT NULL,
+  number bigserial NOT NULL,
+  PRIMARY KEY (client, evaluation, name)
+) WITH (fillfactor = 70);
+CREATE INDEX IF NOT EXISTS latest_names ON names (client, name, number);
 CREATE TABLE IF NOT EXISTS unfinished (client text PRIMARY KEY, requests bigint NOT NULL) WITH (fillfactor = 50);
 CREATE TABLE IF NOT EXISTS sequence (last bigint NOT NULL) WITH (fillfactor = 50);
 INSERT INTO sequence SELECT 0 WHERE NOT EXISTS (SELECT FROM sequence);
@@ -116,23 +128,53 @@ counted AS (
     FROM (SELECT client, count(*) AS finished FROM finished GROUP BY client) c WHERE u.client = c.client)
 SELECT place, NULL FROM numbered UNION ALL SELECT place, client FROM finished)sql";
 
-constexpr const char* kWithdraw = R"sql(
-WITH numbered AS (
-  SELECT i.*, r.row, row_number() OVER (ORDER BY i.place) AS number
-    FROM unnest($1::text[], $2::bytea[], $3::bigint[], $5::bigint[])
-      WITH ORDINALITY AS i (client, id, state, deadline, place),
-    LATERAL (SELECT ctid AS row FROM requests WHERE client = i.client AND evaluation = i.id AND state = 0
-      AND (i.deadline = 0 OR deadline_unix_ms BETWEEN 1 AND i.deadline) OFFSET 0) r),
-base AS (
-  UPDATE sequence SET last = last + (SELECT count(*) FROM numbered)
-    RETURNING last - (SELECT count(*) FROM numbered) AS first),
-ended AS (
-  UPDATE requests r SET state = n.state, finished_unix_ms = $4, sequence = b.first + n.number
-    FROM base b, numbered n WHERE r.ctid = n.row RETURNING n.place, r.client),
-counted AS (
-  UPDATE unfinished u SET requests = u.requests - c.ended
-    FROM (SELECT client, count(*) AS ended FROM ended GROUP BY client) c WHERE u.client = c.client)
-SELECT place FROM ended)sql";
+constexpr const char* kCancelNames =
+    "UPDATE names n SET cancelled_unix_ms = $4::bigint "
+    "FROM unnest($1::text[], $2::bytea[], $3::bytea[]) WITH ORDINALITY AS i (client, id, name, place) "
+    "WHERE n.client = i.client AND n.evaluation = i.id AND n.name = i.name AND n.cancelled_unix_ms = 0 AND "
+    "(SELECT 1 FROM requests WHERE client = i.client AND evaluation = i.id AND state = 0 LIMIT 1) = 1 "
+    "RETURNING i.place";
+
+// A name that was cancelled in this transaction, and those that keep the request.
+#define LATHE_JUST_CANCELLED                                                           \
+  "EXISTS (SELECT FROM names n WHERE n.client = i.client AND n.evaluation = i.id AND " \
+  "n.cancelled_unix_ms = $4::bigint) "
+#define LATHE_KEEPING_NAMES                                                                         \
+  "FROM names n WHERE n.client = i.client AND n.evaluation = i.id AND n.cancelled_unix_ms = 0 AND " \
+  "(n.deadline_unix_ms = 0 OR n.deadline_unix_ms > $4::bigint) "
+
+constexpr const char* kDeadlinesOfNames =
+    "WITH kept AS (SELECT i.client, i.id, i.place, (SELECT CASE WHEN min(n.deadline_unix_ms) = 0 THEN 0 "
+    "ELSE max(n.deadline_unix_ms) END " LATHE_KEEPING_NAMES
+    ") AS deadline FROM unnest($1::text[], $2::bytea[], $3::bytea[]) "
+    "WITH ORDINALITY AS i (client, id, name, place) WHERE i.name <> ''::bytea AND " LATHE_JUST_CANCELLED
+    "), set_back AS (UPDATE requests r SET deadline_unix_ms = k.deadline FROM "
+    "(SELECT DISTINCT client, id, deadline FROM kept WHERE deadline IS NOT NULL) k "
+    "WHERE r.client = k.client AND r.evaluation = k.id AND r.state = 0) "
+    "SELECT place, deadline FROM kept WHERE deadline IS NOT NULL";
+
+/// $6: only requests without a name that keeps them.
+constexpr const char* kWithdraw =
+    "WITH numbered AS ("
+    "SELECT i.*, r.row, row_number() OVER (ORDER BY i.place) AS number "
+    "FROM unnest($1::text[], $2::bytea[], $3::bigint[], $5::bigint[]) "
+    "WITH ORDINALITY AS i (client, id, state, deadline, place), "
+    "LATERAL (SELECT ctid AS row FROM requests WHERE client = i.client AND evaluation = i.id AND state = 0 "
+    "AND (i.deadline = 0 OR deadline_unix_ms BETWEEN 1 AND i.deadline) OFFSET 0) r "
+    "WHERE $6::bigint = 0 OR (" LATHE_JUST_CANCELLED "AND NOT EXISTS (SELECT " LATHE_KEEPING_NAMES
+    "))), "
+    "base AS ("
+    "UPDATE sequence SET last = last + (SELECT count(*) FROM numbered) "
+    "RETURNING last - (SELECT count(*) FROM numbered) AS first), "
+    "ended AS ("
+    "UPDATE requests r SET state = n.state, finished_unix_ms = $4, sequence = b.first + n.number "
+    "FROM base b, numbered n WHERE r.ctid = n.row RETURNING n.place, r.client), "
+    "counted AS ("
+    "UPDATE unfinished u SET requests = u.requests - c.ended "
+    "FROM (SELECT client, count(*) AS ended FROM ended GROUP BY client) c WHERE u.client = c.client) "
+    "SELECT place FROM ended";
+#undef LATHE_JUST_CANCELLED
+#undef LATHE_KEEPING_NAMES
 
 constexpr const char* kStillWanted =
     "SELECT t.place FROM unnest($1::bytea[]) WITH ORDINALITY AS t (id, place) WHERE "
@@ -172,6 +214,17 @@ ON CONFLICT (client, evaluation) DO UPDATE SET tag = excluded.tag, trace = exclu
   finished_unix_ms = excluded.finished_unix_ms, sequence = excluded.sequence)sql";
 static_assert(static_cast<int>(State::kDone) == 2 && static_cast<int>(State::kQueued) == 0);
 
+constexpr const char* kPutNames = R"sql(
+INSERT INTO names (client, evaluation, name, details, submitted_unix_ms, deadline_unix_ms, cancelled_unix_ms)
+SELECT i.client, i.id, i.name, i.details, i.submitted, i.deadline, 0
+FROM unnest($1::text[], $2::bytea[], $3::bytea[], $4::bytea[], $5::bigint[], $6::bigint[])
+  WITH ORDINALITY AS i (client, id, name, details, submitted, deadline, place) ORDER BY i.place
+ON CONFLICT (client, evaluation, name) DO UPDATE SET details = excluded.details,
+  submitted_unix_ms = excluded.submitted_unix_ms, cancelled_unix_ms = 0, number = excluded.number,
+  deadline_unix_ms = CASE WHEN names.cancelled_unix_ms > 0 THEN excluded.deadline_unix_ms
+    WHEN names.deadline_unix_ms = 0 OR excluded.deadline_unix_ms = 0 THEN 0
+    ELSE greatest(names.deadline_unix_ms, excluded.deadline_unix_ms) END)sql";
+
 constexpr const char* kPutOff =
     "UPDATE requests r SET deadline_unix_ms = i.deadline "
     "FROM unnest($1::text[], $2::bytea[], $3::bigint[]) AS i (client, id, deadline), "
@@ -194,6 +247,15 @@ constexpr const char* kFind =
     "SELECT " LATHE_POSTGRES_REPORT
     ", t.place FROM unnest($1::text[], $2::bytea[]) WITH ORDINALITY AS t (client, id, place) "
     "JOIN requests r ON r.client = t.client AND r.evaluation = t.id JOIN evaluations e ON e.id = t.id";
+
+constexpr const char* kFindNamed =
+    "SELECT " LATHE_POSTGRES_REPORT
+    ", t.place, n.details, n.submitted_unix_ms, n.deadline_unix_ms, n.cancelled_unix_ms "
+    "FROM unnest($1::text[], $2::bytea[], $3::bytea[]) WITH ORDINALITY AS t (client, name, id, place) "
+    "CROSS JOIN LATERAL (SELECT * FROM names WHERE client = t.client AND name = t.name AND "
+    "(t.id = ''::bytea OR evaluation = t.id) ORDER BY number DESC LIMIT 1) n "
+    "JOIN requests r ON r.client = n.client AND r.evaluation = n.evaluation "
+    "JOIN evaluations e ON e.id = n.evaluation";
 
 constexpr const char* kFinished = "SELECT " LATHE_POSTGRES_REPORT
                                   " FROM (SELECT * FROM requests WHERE client = ANY ($1::text[]) AND "
@@ -328,6 +390,29 @@ class PostgresLedger final : public Ledger {
     const Query queries[] = {find_query(names)};
     LATHE_TRY(const auto rows, session_.run(queries));
     return reports_from(rows[0], names.size());
+  }
+
+  Result<std::vector<std::optional<NamedReport>>> find_named(std::span<const NameQuery> queries) override {
+    std::vector<std::string> clients, names, ids;
+    for (const NameQuery& query : queries) {
+      clients.push_back(query.client);
+      names.push_back(query.name);
+      ids.push_back(query.id ? raw(*query.id) : std::string());
+    }
+    LATHE_TRY(
+        const PostgresRows rows,
+        session_.run(kFindNamed, PostgresParameters().add_texts(clients).add_bytes(names).add_bytes(ids)));
+    std::vector<std::optional<NamedReport>> all(queries.size());
+    for (int row = 0; row < rows.size(); ++row) {
+      LATHE_TRY(auto* const found, slot(all, rows.integer(row, kReportColumns)));
+      NamedReport& named = found->emplace();
+      LATHE_TRY(named.report, report_from(rows, row));
+      named.details = rows.text(row, kReportColumns + 1);
+      named.submitted_unix_ms = rows.integer(row, kReportColumns + 2);
+      named.deadline_unix_ms = rows.integer(row, kReportColumns + 3);
+      named.cancelled_unix_ms = rows.integer(row, kReportColumns + 4);
+    }
+    return all;
   }
 
   Result<std::vector<std::vector<Report>>> finished(std::span<const FinishedQuery> queries) override {
@@ -522,8 +607,15 @@ class PostgresLedger final : public Ledger {
       return Query{kCountLost, PostgresParameters().add_bytes(raw_of(changes.lost_workers))};
     });
     const auto ends_at = add_if(!changes.ends.empty(), queries, [&] { return ends_query(changes); });
+    const bool by_name = std::any_of(changes.withdrawals.begin(), changes.withdrawals.end(),
+                                     [](const auto& one) { return !one.name.empty(); });
+    const auto names_at = add_if(by_name, queries, [&] { return names_query(kCancelNames, changes); });
+    if (by_name) {
+      queries.push_back(names_query(kDeadlinesOfNames, changes));
+      queries.push_back(withdraw_query(changes, true));
+    }
     const auto withdrawn_at =
-        add_if(!changes.withdrawals.empty(), queries, [&] { return withdraw_query(changes); });
+        add_if(!changes.withdrawals.empty(), queries, [&] { return withdraw_query(changes, false); });
     if (withdrawn_at) {
       std::vector<std::string> ids;
       for (const auto& one : changes.withdrawals) ids.push_back(raw(one.id));
@@ -556,11 +648,12 @@ class PostgresLedger final : public Ledger {
       if (!rows[*ends_at].is_null(row, 1)) ended->clients.push_back(rows[*ends_at].text(row, 1));
     }
     outcome.withdrawals.resize(changes.withdrawals.size());
+    if (names_at) {
+      LATHE_CHECK_OK(read_names(rows[*names_at], rows[*names_at + 1], outcome));
+      LATHE_CHECK_OK(read_ended(rows[*names_at + 2], outcome));
+    }
     if (withdrawn_at) {
-      for (int row = 0; row < rows[*withdrawn_at].size(); ++row) {
-        LATHE_TRY(auto* const withdrawal, slot(outcome.withdrawals, rows[*withdrawn_at].integer(row, 0)));
-        *withdrawal = {true, true};
-      }
+      LATHE_CHECK_OK(read_ended(rows[*withdrawn_at], outcome));
       for (int row = 0; row < rows[*withdrawn_at + 1].size(); ++row) {
         LATHE_TRY(auto* const withdrawal, slot(outcome.withdrawals, rows[*withdrawn_at + 1].integer(row, 0)));
         withdrawal->unwanted = false;
@@ -609,20 +702,57 @@ class PostgresLedger final : public Ledger {
                       .add(changes.unix_ms)};
   }
 
-  static Query withdraw_query(const LedgerChanges& changes) {
+  static Query names_query(const char* sql, const LedgerChanges& changes) {
+    std::vector<std::string> clients, ids, names;
+    for (const auto& one : changes.withdrawals) {
+      clients.push_back(one.client);
+      ids.push_back(raw(one.id));
+      names.push_back(one.name);
+    }
+    return {sql,
+            PostgresParameters().add_texts(clients).add_bytes(ids).add_bytes(names).add(changes.unix_ms)};
+  }
+
+  Status read_names(const PostgresRows& cancelled, const PostgresRows& deadlines,
+                    LedgerOutcome& outcome) const {
+    for (int row = 0; row < cancelled.size(); ++row) {
+      LATHE_TRY(auto* const withdrawal, slot(outcome.withdrawals, cancelled.integer(row, 0)));
+      withdrawal->withdrawn = true;
+    }
+    for (int row = 0; row < deadlines.size(); ++row) {
+      LATHE_TRY(auto* const withdrawal, slot(outcome.withdrawals, deadlines.integer(row, 0)));
+      withdrawal->deadline_unix_ms = deadlines.integer(row, 1);
+    }
+    return Ok{};
+  }
+
+  Status read_ended(const PostgresRows& ended, LedgerOutcome& outcome) const {
+    for (int row = 0; row < ended.size(); ++row) {
+      LATHE_TRY(auto* const withdrawal, slot(outcome.withdrawals, ended.integer(row, 0)));
+      *withdrawal = {.withdrawn = true, .ended = true, .unwanted = true};
+    }
+    return Ok{};
+  }
+
+  /// Either those by name, or the others.
+  static Query withdraw_query(const LedgerChanges& changes, bool by_name) {
     std::vector<std::string> clients, ids;
     std::vector<std::int64_t> states, deadlines;
-    // A request that is there twice is withdrawn once, at the place that asks for no deadline.
+    // A request that is there twice is withdrawn once: at the place that asks for no deadline, or
+    // of the last name.
     std::map<Name, std::size_t> places;
     for (std::size_t i = 0; i < changes.withdrawals.size(); ++i) {
       const auto& one = changes.withdrawals[i];
+      if (by_name == one.name.empty()) continue;
       std::size_t& place = places.try_emplace({one.client, one.id}, i).first->second;
-      if (one.deadline_unix_ms == 0 && changes.withdrawals[place].deadline_unix_ms > 0) place = i;
+      if (by_name || (one.deadline_unix_ms == 0 && changes.withdrawals[place].deadline_unix_ms > 0))
+        place = i;
     }
     for (std::size_t i = 0; i < changes.withdrawals.size(); ++i) {
-      const auto& [client, id, state, deadline_unix_ms] = changes.withdrawals[i];
+      const auto& [client, id, state, deadline_unix_ms, name] = changes.withdrawals[i];
+      const auto place = places.find({client, id});
       clients.push_back(client);
-      ids.push_back(places.at({client, id}) == i ? raw(id) : std::string());
+      ids.push_back(place != places.end() && place->second == i ? raw(id) : std::string());
       states.push_back(static_cast<std::int64_t>(state));
       deadlines.push_back(deadline_unix_ms);
     }
@@ -631,7 +761,8 @@ class PostgresLedger final : public Ledger {
                            .add_bytes(ids)
                            .add_numbers(states)
                            .add(changes.unix_ms)
-                           .add_numbers(deadlines)};
+                           .add_numbers(deadlines)
+                           .add(by_name)};
   }
 
   static Query states_query(const LedgerChanges& changes) {
@@ -661,6 +792,7 @@ class PostgresLedger final : public Ledger {
     std::int64_t last_known = 0;
     std::set<Name> put_off;  ///< requests whose deadline is a later one now
     std::map<std::string, std::int64_t> counts;
+    std::vector<const Submission*> named;
   };
 
   Status admit(const LedgerChanges& changes, const PostgresRows& states, const PostgresRows& counts,
@@ -685,6 +817,8 @@ class PostgresLedger final : public Ledger {
     Additions additions;
     for (const auto& entry : changes.submissions) {
       outcome.submissions.push_back(decide(entry, changes.max_all, known, additions));
+      if (!is_refused(outcome.submissions.back()) && !entry.submission.naming.name.empty())
+        additions.named.push_back(&entry.submission);
       const auto own = known.deadlines.find({entry.submission.client, entry.submission.key.id()});
       outcome.deadlines_unix_ms.push_back(own == known.deadlines.end() ? entry.submission.deadline_unix_ms
                                                                        : own->second);
@@ -725,6 +859,7 @@ class PostgresLedger final : public Ledger {
       queries.push_back(
           {kPutOff, PostgresParameters().add_texts(clients).add_bytes(ids).add_numbers(deadlines)});
     }
+    if (!additions.named.empty()) queries.push_back(put_names_query(additions.named));
     if (!additions.counts.empty()) {
       std::vector<std::string> clients;
       std::vector<std::int64_t> more;
@@ -741,6 +876,38 @@ class PostgresLedger final : public Ledger {
       LATHE_TRY(outcome.looks, reports_from(rows.back(), changes.looks.size()));
     }
     return Ok{};
+  }
+
+  /// A name that a request is given twice is entered once: as the last says, with the later
+  /// deadline.
+  static Query put_names_query(const std::vector<const Submission*>& named) {
+    std::map<NameQuery, std::pair<std::size_t, std::int64_t>> last;  // its place and deadline
+    for (std::size_t i = 0; i < named.size(); ++i) {
+      const Submission& one = *named[i];
+      const auto [entry, is_new] =
+          last.try_emplace({one.client, one.naming.name, one.key.id()}, i, one.deadline_unix_ms);
+      if (!is_new) entry->second = {i, later_deadline(entry->second.second, one.deadline_unix_ms)};
+    }
+    std::vector<std::string> clients, ids, names, details;
+    std::vector<std::int64_t> submitted, deadlines;
+    for (std::size_t i = 0; i < named.size(); ++i) {
+      const Submission& one = *named[i];
+      const auto& [place, deadline_unix_ms] = last.at({one.client, one.naming.name, one.key.id()});
+      if (place != i) continue;
+      clients.push_back(one.client);
+      ids.push_back(raw(one.key.id()));
+      names.push_back(one.naming.name);
+      details.push_back(one.naming.details);
+      submitted.push_back(one.submitted_unix_ms);
+      deadlines.push_back(deadline_unix_ms);
+    }
+    return {kPutNames, PostgresParameters()
+                           .add_texts(clients)
+                           .add_bytes(ids)
+                           .add_bytes(names)
+                           .add_bytes(details)
+                           .add_numbers(submitted)
+                           .add_numbers(deadlines)};
   }
 
   static Admission decide(const LedgerChanges::Entry& entry, std::int64_t max_all, Known& known,

@@ -53,6 +53,22 @@ CREATE TABLE tokens (
 PRAGMA user_version = 1;
 )sql";
 
+// Stores that were made before there were names get the table when they are opened.
+constexpr const char* kNames = R"sql(
+CREATE TABLE IF NOT EXISTS names (
+  number INTEGER PRIMARY KEY,
+  client TEXT NOT NULL,
+  evaluation TEXT NOT NULL,
+  name TEXT NOT NULL,
+  details TEXT NOT NULL,
+  submitted_unix_ms INTEGER NOT NULL,
+  deadline_unix_ms INTEGER NOT NULL,
+  cancelled_unix_ms INTEGER NOT NULL,
+  UNIQUE (client, evaluation, name)
+);
+CREATE INDEX IF NOT EXISTS latest_names ON names (client, name, number);
+)sql";
+
 Result<std::int64_t> version_of(Database& database) {
   LATHE_TRY(Statement statement, database.prepare("PRAGMA user_version"));
   LATHE_TRY(const bool row, statement.step());
@@ -81,6 +97,7 @@ Result<Database> open_serve_database(const std::string& folder) {
                  "'" + database.path() + "' has schema version " + std::to_string(version) +
                      "; this Lathe knows version " + std::to_string(kVersion),
                  "update Lathe, or use another store folder"};
+  LATHE_CHECK_OK(database.execute(kNames));
   return database;
 }
 

@@ -72,8 +72,15 @@ struct Waiter {
   std::int64_t sequence = 0;
   int limit = 0;
   std::int64_t until_ns = 0;
+  bool by_name = false;  ///< told of any news, for its name may have ended alone
   std::function<void(Service::Found)> found = {};
   std::function<void(Service::Reports)> reports = {};
+};
+
+struct NamedAsk {
+  NameQuery query;
+  std::int64_t until_ns = 0;
+  std::function<void(Service::FoundNamed)> done;
 };
 
 struct Deadline {
@@ -234,8 +241,19 @@ class TheService final : public Service {
           }});
   }
 
+  void find_named(NameQuery query, double seconds, std::function<void(FoundNamed)> done) override {
+    post({{}, [this, query = std::move(query), seconds, done = std::move(done)](const Written&) {
+            named_asks_.push_back({query, clock_.now_ns() + static_cast<std::int64_t>(seconds * 1e9), done});
+          }});
+  }
+
   void cancel(std::string client, Digest id, std::function<void(Result<bool>)> done) override {
-    withdraw({std::move(client), id, State::kCancelled}, std::move(done));
+    withdraw({.client = std::move(client), .id = id}, std::move(done));
+  }
+
+  void cancel_named(std::string client, Digest id, std::string name,
+                    std::function<void(Result<bool>)> done) override {
+    withdraw({.client = std::move(client), .id = id, .name = std::move(name)}, std::move(done));
   }
 
   void counts(std::function<void(Result<ServiceCounts>)> done) override {
@@ -360,6 +378,7 @@ class TheService final : public Service {
     if (shared_) exchange(now);
     if (!draining_ && now >= paused_until_ns_) dispatch();
     answer_asks();
+    answer_named();
     answer_listeners();
     answer_counts();
     stopped_.clear();
@@ -594,9 +613,10 @@ class TheService final : public Service {
     if (!waiting(client, id).empty())
       asks_[{client, id}].push_back([this, client, id](const Found& report) {
         const bool is_over = !report.ok() || !*report || is_final((*report)->state);
-        if (!is_over) return;
-        for (const std::int64_t number : waiting(client, id))
+        for (const std::int64_t number : waiting(client, id)) {
+          if (!is_over && !waiters_.at(number).by_name) continue;
           if (const auto waiter = take_waiter(number)) waiter->found(report);
+        }
       });
     if (const auto group = listeners_of_.find(client); group != listeners_of_.end())
       due_listeners_.insert(group->second.begin(), group->second.end());
@@ -639,6 +659,44 @@ class TheService final : public Service {
       }
       for (const auto& continuation : continuations) continuation(found);
     }
+  }
+
+  void answer_named() {
+    auto asks = std::exchange(named_asks_, {});
+    if (asks.empty()) return;
+    std::vector<NameQuery> queries;
+    for (const NamedAsk& ask : asks) queries.push_back(ask.query);
+    auto all = ledger_.find_named(queries);
+    for (std::size_t i = 0; i < asks.size(); ++i) {
+      if (!all.ok()) {
+        asks[i].done(all.error());
+        continue;
+      }
+      std::optional<NamedReport>& found = (*all)[i];
+      if (found) show_own(*found);
+      if (!found || is_final(found->report.state) || asks[i].until_ns <= clock_.now_ns())
+        asks[i].done(std::move(found));
+      else
+        wait_by_name(found->report.id, std::move(asks[i]));
+    }
+  }
+
+  void show_own(NamedReport& named) {
+    named.report = own_report(named, unix_milliseconds());
+    if (named.report.state != State::kQueued) return;
+    const auto leased = queue_.is_leased(named.report.id);
+    if (leased.ok() && *leased) named.report.state = State::kRunning;
+  }
+
+  void wait_by_name(const Digest& id, NamedAsk ask) {
+    const std::int64_t number = ++last_waiter_;
+    const std::string client = ask.query.client;
+    const double seconds = static_cast<double>(ask.until_ns - clock_.now_ns()) * 1e-9;
+    waiters_of_[id][client].insert(number);
+    add_waiter(number, seconds,
+               {.client = client, .id = id, .by_name = true, .found = [this, ask](const Found&) {
+                  named_asks_.push_back(ask);
+                }});
   }
 
   void answer_listeners() {
@@ -849,7 +907,12 @@ class TheService final : public Service {
               return;
             }
             const Withdrawal withdrawal = written.outcome->withdrawals[*at];
-            if (withdrawal.withdrawn) on_withdrawn(one.client, one.id, one.state, withdrawal.unwanted);
+            if (withdrawal.ended) {
+              on_withdrawn(one.client, one.id, one.state, withdrawal.unwanted);
+            } else if (withdrawal.withdrawn) {
+              set_deadline(one.client, one.id, withdrawal.deadline_unix_ms);
+              look(one.client, one.id);
+            }
             if (done) done(withdrawal.withdrawn);
           }});
   }
@@ -892,7 +955,7 @@ class TheService final : public Service {
       const std::int64_t unix_ms = deadline_of_.at({client, id}).unix_ms;
       end_deadline(client, id);
       // Another front end may have been given a later one, which it keeps itself.
-      withdraw({client, id, State::kExpired, unix_ms}, {});
+      withdraw({.client = client, .id = id, .state = State::kExpired, .deadline_unix_ms = unix_ms}, {});
     }
     for (auto wait = waits_.begin(); wait != waits_.end() && wait->first <= now;) {
       const std::int64_t number = (wait++)->second;
@@ -1001,7 +1064,8 @@ class TheService final : public Service {
     const std::int64_t now_unix_ms = unix_milliseconds();
     const auto names = ledger_.overdue(kOverdueGraceMs);
     if (!names.ok()) return;
-    for (const auto& [client, id] : *names) withdraw({client, id, State::kExpired, now_unix_ms}, {});
+    for (const auto& [client, id] : *names)
+      withdraw({.client = client, .id = id, .state = State::kExpired, .deadline_unix_ms = now_unix_ms}, {});
   }
 
   /// Others may have what no worker here has in hand.
@@ -1120,6 +1184,7 @@ class TheService final : public Service {
   std::map<std::string, std::set<std::int64_t>> listeners_of_;
   std::set<std::int64_t> due_listeners_, stopped_;
   std::map<Ledger::Name, std::vector<std::function<void(Found)>>> asks_;
+  std::vector<NamedAsk> named_asks_;
   std::vector<std::function<void(Result<ServiceCounts>)>> counting_;
   std::set<Ledger::Name> admitted_;  // in this turn, and unfinished
   std::vector<std::function<void()>> unwritten_;

@@ -127,8 +127,14 @@ class Service : public WorkerSink {
                                      std::function<void(Reports)> done) = 0;
   /// The `done` of that wait is not called any more, unless the call is already under way.
   virtual void stop_waiting(std::int64_t number) = 0;
+  /// The same of a request by one of its names, as it is for that name (own_report()).
+  using FoundNamed = Result<std::optional<NamedReport>>;
+  virtual void find_named(NameQuery query, double seconds, std::function<void(FoundNamed)> done) = 0;
   /// False: there was nothing to cancel.
   virtual void cancel(std::string client, Digest id, std::function<void(Result<bool>)> done) = 0;
+  /// One name of a request, which ends with its last.
+  virtual void cancel_named(std::string client, Digest id, std::string name,
+                            std::function<void(Result<bool>)> done) = 0;
   virtual void counts(std::function<void(Result<ServiceCounts>)> done) = 0;
 
   /// Stops handing out work. Submissions are still accepted; they are worked on after a restart.

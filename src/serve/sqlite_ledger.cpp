@@ -14,10 +14,11 @@
 namespace lathe::serve {
 namespace {
 
-#define LATHE_REPORT_COLUMNS                                                                             \
-  "SELECT r.evaluation, e.task, e.candidate, e.depth, e.device_kind, e.gym_version, r.state, r.tag, "    \
-  "r.priority, r.submitted_unix_ms, r.finished_unix_ms, r.sequence, e.verdict, e.error FROM requests r " \
-  "JOIN evaluations e ON e.id = r.evaluation "
+#define LATHE_REPORT_FIELDS                                                                    \
+  "r.evaluation, e.task, e.candidate, e.depth, e.device_kind, e.gym_version, r.state, r.tag, " \
+  "r.priority, r.submitted_unix_ms, r.finished_unix_ms, r.sequence, e.verdict, e.error "
+#define LATHE_REPORT_COLUMNS \
+  "SELECT " LATHE_REPORT_FIELDS "FROM requests r JOIN evaluations e ON e.id = r.evaluation "
 
 std::int64_t number(State state) { return static_cast<std::int64_t>(state); }
 
@@ -75,6 +76,14 @@ class SqliteLedger final : public Ledger {
       LATHE_TRY(reports.back(), report_from(*select));
     }
     return reports;
+  }
+
+  Result<std::vector<std::optional<NamedReport>>> find_named(std::span<const NameQuery> queries) override {
+    std::vector<std::optional<NamedReport>> all;
+    for (const NameQuery& query : queries) {
+      LATHE_TRY(all.emplace_back(), named(query));
+    }
+    return all;
   }
 
   Result<std::vector<std::vector<Report>>> finished(std::span<const FinishedQuery> queries) override {
@@ -220,6 +229,7 @@ class SqliteLedger final : public Ledger {
     for (const LedgerChanges::Entry& entry : changes.submissions) {
       std::int64_t& deadline = outcome.deadlines_unix_ms.emplace_back(entry.submission.deadline_unix_ms);
       LATHE_TRY(outcome.submissions.emplace_back(), admit(entry, changes.max_all, deadline));
+      if (!is_refused(outcome.submissions.back())) LATHE_CHECK_OK(put_name(entry.submission));
     }
     for (const StoredTask& task : tasks_to_keep(changes, outcome.submissions)) LATHE_CHECK_OK(add_task(task));
     LATHE_CHECK_OK(transaction.commit());
@@ -241,6 +251,27 @@ class SqliteLedger final : public Ledger {
       LATHE_TRY(Report report, report_from(*select));
       reports.push_back(std::move(report));
     }
+  }
+
+  Result<std::optional<NamedReport>> named(const NameQuery& query) {
+    LATHE_TRY(auto select,
+              statements_.use("SELECT " LATHE_REPORT_FIELDS
+                              ", n.details, n.submitted_unix_ms, n.deadline_unix_ms, n.cancelled_unix_ms "
+                              "FROM names n JOIN requests r ON r.client = n.client AND "
+                              "r.evaluation = n.evaluation JOIN evaluations e ON e.id = n.evaluation "
+                              "WHERE n.client = ?1 AND n.name = ?2 AND ?3 IN ('', n.evaluation) "
+                              "ORDER BY n.number DESC LIMIT 1"));
+    LATHE_TRY(
+        const bool row,
+        select->bind(query.client).bind(query.name).bind(query.id ? query.id->hex() : std::string()).step());
+    if (!row) return std::optional<NamedReport>();
+    NamedReport named;
+    LATHE_TRY(named.report, report_from(*select));
+    named.details = select->text(14);
+    named.submitted_unix_ms = select->integer(15);
+    named.deadline_unix_ms = select->integer(16);
+    named.cancelled_unix_ms = select->integer(17);
+    return std::optional(std::move(named));
   }
 
   Result<std::string> candidate(const Digest& id) {
@@ -301,11 +332,14 @@ class SqliteLedger final : public Ledger {
   Result<std::int64_t> put_off(const Submission& submission, const std::string& id) {
     LATHE_TRY(const std::int64_t before, deadline_of(submission.client, id));
     const std::int64_t later = later_deadline(before, submission.deadline_unix_ms);
-    if (later == before) return later;
+    if (later != before) LATHE_CHECK_OK(set_deadline(submission.client, id, later));
+    return later;
+  }
+
+  Status set_deadline(const std::string& client, const std::string& id, std::int64_t unix_ms) {
     LATHE_TRY(auto update, statements_.use("UPDATE requests SET deadline_unix_ms = ? WHERE client = ? AND "
                                            "evaluation = ?"));
-    LATHE_CHECK_OK(update->bind(later).bind(submission.client).bind(id).run());
-    return later;
+    return update->bind(unix_ms).bind(client).bind(id).run();
   }
 
   Result<int> count_lost_worker(const Digest& id) {
@@ -346,6 +380,15 @@ class SqliteLedger final : public Ledger {
   Result<Withdrawal> withdraw(const LedgerChanges::Withdraw& one, std::int64_t unix_ms) {
     LATHE_TRY(const auto own, own_request(one.client, one.id.hex()));
     if (own != State::kQueued) return Withdrawal{};
+    if (!one.name.empty()) {
+      LATHE_TRY(const bool cancelled, cancel_name(one, unix_ms));
+      if (!cancelled) return Withdrawal{};
+      LATHE_TRY(const auto deadline, deadline_of_names(one, unix_ms));
+      if (deadline) {
+        LATHE_CHECK_OK(set_deadline(one.client, one.id.hex(), *deadline));
+        return Withdrawal{.withdrawn = true, .deadline_unix_ms = *deadline};
+      }
+    }
     if (one.deadline_unix_ms > 0) {
       LATHE_TRY(const auto now, deadline_of(one.client, one.id.hex()));
       if (later_deadline(now, one.deadline_unix_ms) != one.deadline_unix_ms) return Withdrawal{};
@@ -359,7 +402,50 @@ class SqliteLedger final : public Ledger {
     }
     count(one.client, -1);
     LATHE_TRY(const bool wanted, is_wanted(one.id.hex()));
-    return Withdrawal{true, !wanted};
+    return Withdrawal{.withdrawn = true, .ended = true, .unwanted = !wanted};
+  }
+
+  Status put_name(const Submission& submission) {
+    if (submission.naming.name.empty()) return Ok{};
+    const std::string id = submission.key.id().hex();
+    std::int64_t deadline = submission.deadline_unix_ms;
+    {
+      LATHE_TRY(auto select, statements_.use("SELECT deadline_unix_ms FROM names WHERE client = ? AND "
+                                             "evaluation = ? AND name = ? AND cancelled_unix_ms = 0"));
+      LATHE_TRY(const bool row, select->bind(submission.client).bind(id).bind(submission.naming.name).step());
+      if (row) deadline = later_deadline(select->integer(0), deadline);
+    }
+    LATHE_TRY(auto insert, statements_.use("INSERT OR REPLACE INTO names (client, evaluation, name, details, "
+                                           "submitted_unix_ms, deadline_unix_ms, cancelled_unix_ms) "
+                                           "VALUES (?, ?, ?, ?, ?, ?, 0)"));
+    return insert->bind(submission.client)
+        .bind(id)
+        .bind(submission.naming.name)
+        .bind(submission.naming.details)
+        .bind(submission.submitted_unix_ms)
+        .bind(deadline)
+        .run();
+  }
+
+  /// False: the request has no such name, or not any more.
+  Result<bool> cancel_name(const LedgerChanges::Withdraw& one, std::int64_t unix_ms) {
+    LATHE_TRY(auto update,
+              statements_.use("UPDATE names SET cancelled_unix_ms = ? WHERE client = ? AND evaluation = ? "
+                              "AND name = ? AND cancelled_unix_ms = 0"));
+    LATHE_CHECK_OK(update->bind(unix_ms).bind(one.client).bind(one.id.hex()).bind(one.name).run());
+    return database_.changes() > 0;
+  }
+
+  /// The latest of the names that keep the request; nullopt: none does.
+  Result<std::optional<std::int64_t>> deadline_of_names(const LedgerChanges::Withdraw& one,
+                                                        std::int64_t unix_ms) {
+    LATHE_TRY(auto select,
+              statements_.use("SELECT count(*), min(deadline_unix_ms), max(deadline_unix_ms) FROM names "
+                              "WHERE client = ? AND evaluation = ? AND cancelled_unix_ms = 0 AND "
+                              "(deadline_unix_ms = 0 OR deadline_unix_ms > ?)"));
+    LATHE_TRY(const bool row, select->bind(one.client).bind(one.id.hex()).bind(unix_ms).step());
+    if (!row || select->integer(0) == 0) return std::optional<std::int64_t>();
+    return std::optional(later_deadline(select->integer(1), select->integer(2)));
   }
 
   struct EvaluationState {
@@ -457,6 +543,7 @@ class SqliteLedger final : public Ledger {
 };
 
 #undef LATHE_REPORT_COLUMNS
+#undef LATHE_REPORT_FIELDS
 
 }  // namespace
 

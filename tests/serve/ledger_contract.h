@@ -41,6 +41,24 @@ class LedgerContract : public testing::TestWithParam<LedgerMaker> {
         write({.withdrawals = {{submission.client, submission.key.id(), State::kCancelled}}, .unix_ms = 6});
     return outcome.withdrawals.empty() ? Withdrawal{} : outcome.withdrawals[0];
   }
+  Submission named(const std::string& name, std::int64_t deadline_unix_ms = 0,
+                   const std::optional<Submission>& submission = {}) {
+    Submission one = submission.value_or(x_);
+    one.naming = {name, "details of " + name};
+    one.deadline_unix_ms = deadline_unix_ms;
+    return one;
+  }
+  Withdrawal withdraw_name(const std::string& name, const std::string& client = "a") {
+    const auto outcome =
+        write({.withdrawals = {{.client = client, .id = x_.key.id(), .name = name}}, .unix_ms = 6});
+    return outcome.withdrawals.empty() ? Withdrawal{} : outcome.withdrawals[0];
+  }
+  std::optional<NamedReport> find_named(const std::string& name, const std::string& client = "a") {
+    const NameQuery queries[] = {{client, name}};
+    auto found = ledger_->find_named(queries);
+    EXPECT_TRUE(found.ok()) << found.error().to_string();
+    return found.ok() ? found->at(0) : std::nullopt;
+  }
   Report find(const Submission& submission) {
     const Ledger::Name names[] = {{submission.client, submission.key.id()}};
     const auto report = ledger_->find(names);
@@ -380,6 +398,111 @@ TEST_P(LedgerContract, MuchIsForgottenBitByBit) {
     (void)admit(one), (void)conclude(one, make_conclusion(one));
   }
   for (const int left : {2, 2, 1, 0}) EXPECT_EQ(ledger_->forget(100, 2).value(), left);
+}
+
+TEST_P(LedgerContract, NamesOfARequestEndEachByItself) {
+  EXPECT_EQ(admit(named("one")), Admission::kNew);
+  EXPECT_EQ(admit(named("two")), Admission::kJoined);
+  EXPECT_EQ(ledger_->unfinished().value(), 1) << "it is one request";
+  const Withdrawal first = withdraw_name("one");
+  EXPECT_TRUE(first.withdrawn);
+  EXPECT_FALSE(first.ended);
+  EXPECT_FALSE(first.unwanted);
+  EXPECT_FALSE(withdraw_name("one").withdrawn) << "twice";
+  EXPECT_FALSE(withdraw_name("three").withdrawn) << "it has no such name";
+  EXPECT_EQ(find(x_).state, State::kQueued);
+  reopen();
+  EXPECT_EQ(find_named("one")->cancelled_unix_ms, 6);
+  EXPECT_EQ(find_named("two")->cancelled_unix_ms, 0);
+  const Withdrawal last = withdraw_name("two");
+  EXPECT_TRUE(last.withdrawn);
+  EXPECT_TRUE(last.ended);
+  EXPECT_TRUE(last.unwanted);
+  EXPECT_EQ(find(x_).state, State::kCancelled);
+  EXPECT_EQ(ledger_->unfinished().value(), 0);
+  EXPECT_EQ(admit(named("one")), Admission::kNew) << "and it may be asked for anew";
+  EXPECT_EQ(find_named("one")->cancelled_unix_ms, 0);
+}
+
+TEST_P(LedgerContract, NamesThatEndInOneTransactionEndTheRequest) {
+  admit(named("one"));
+  admit(named("two"));
+  const Digest id = x_.key.id();
+  const auto ended = write({.withdrawals = {{.client = "a", .id = id, .name = "one"},
+                                            {.client = "a", .id = id, .name = "two"}},
+                            .unix_ms = 6})
+                         .withdrawals;
+  ASSERT_EQ(ended.size(), 2u);
+  EXPECT_TRUE(ended[0].withdrawn);
+  EXPECT_FALSE(ended[0].ended);
+  EXPECT_TRUE(ended[1].ended);
+  EXPECT_EQ(find(x_).state, State::kCancelled);
+  EXPECT_EQ(ledger_->unfinished().value(), 0);
+}
+
+TEST_P(LedgerContract, ANameLeavesOtherClientsTheirs) {
+  Submission other = x_;
+  other.client = "b";
+  admit(named("one"));
+  admit(other);
+  EXPECT_FALSE(withdraw_name("one", "b").withdrawn) << "it has no such name";
+  const Withdrawal own = withdraw_name("one");
+  EXPECT_TRUE(own.ended);
+  EXPECT_FALSE(own.unwanted);
+  EXPECT_EQ(find(other).state, State::kQueued);
+  EXPECT_FALSE(find_named("one", "b"));
+}
+
+TEST_P(LedgerContract, ARequestHasTheLatestDeadlineOfTheNamesThatKeepIt) {
+  admit(named("one", 9000));
+  admit(named("two", 2000));
+  admit(named("three", 3000));
+  admit(named("over", 5));
+  const auto deadline = [&] { return ledger_->pending().value().at(0).submission.deadline_unix_ms; };
+  EXPECT_EQ(deadline(), 9000);
+  EXPECT_EQ(withdraw_name("one").deadline_unix_ms, 3000);
+  EXPECT_EQ(deadline(), 3000);
+  admit(named("two", 1000));
+  EXPECT_EQ(find_named("two")->deadline_unix_ms, 2000) << "the later of its own";
+  EXPECT_EQ(withdraw_name("three").deadline_unix_ms, 2000);
+  admit(named("three", 1000));
+  EXPECT_EQ(find_named("three")->deadline_unix_ms, 1000) << "it begins anew";
+  admit(named("four", 0));
+  EXPECT_EQ(withdraw_name("two").deadline_unix_ms, 0) << "none is the latest";
+  EXPECT_EQ(deadline(), 0);
+  EXPECT_FALSE(withdraw_name("four").ended);
+  EXPECT_TRUE(withdraw_name("three").ended) << "the deadline of the one that is left has passed";
+}
+
+TEST_P(LedgerContract, ANameIsOfTheRequestThatWasGivenItLast) {
+  const Submission y = named("one", 0, make_submission("y"));
+  admit(named("one"));
+  EXPECT_EQ(write({.submissions = {{y, 10}, {named("one"), 10}, {y, 10}}, .max_all = 10}).submissions.size(),
+            3u);
+  EXPECT_EQ(find_named("one")->report.id, y.key.id());
+  conclude(x_, make_conclusion(x_));
+  admit(named("one"));
+  reopen();
+  const auto latest = find_named("one");
+  EXPECT_EQ(latest->report.id, x_.key.id()) << "also of one whose verdict was known";
+  EXPECT_EQ(latest->report.state, State::kDone);
+  EXPECT_FALSE(latest->report.verdict.empty());
+  EXPECT_EQ(latest->details, "details of one");
+  EXPECT_EQ(latest->submitted_unix_ms, x_.submitted_unix_ms);
+  const NameQuery queries[] = {{"a", "none"}, {"a", "one", y.key.id()}, {"a", "one"}};
+  const auto found = ledger_->find_named(queries).value();
+  ASSERT_EQ(found.size(), 3u);
+  EXPECT_FALSE(found[0]);
+  EXPECT_EQ(found[1]->report.state, State::kQueued) << "it keeps its name";
+  EXPECT_EQ(found[2]->report.id, x_.key.id());
+}
+
+TEST_P(LedgerContract, ARefusedRequestHasNoName) {
+  EXPECT_EQ(admit(named("one"), false), Admission::kRefusedOwn);
+  EXPECT_FALSE(find_named("one"));
+  const std::string odd("\0'\xff", 3);
+  admit(named(odd));
+  EXPECT_TRUE(find_named(odd)) << "a name may hold anything";
 }
 
 TEST_P(LedgerContract, TasksAreKeptByDigest) {

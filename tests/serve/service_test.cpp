@@ -43,6 +43,9 @@ class FullLedger final : public Ledger {
     ++looks;
     return ledger_.find(names);
   }
+  Result<std::vector<std::optional<NamedReport>>> find_named(std::span<const NameQuery> queries) override {
+    return ledger_.find_named(queries);
+  }
   Result<std::vector<std::vector<Report>>> finished(std::span<const FinishedQuery> queries) override {
     return ledger_.finished(queries);
   }
@@ -183,6 +186,23 @@ TEST_F(ServiceTest, ForgetsWhatEndedLongAgoWhereItIsTold) {
     const Ledger::Name names[] = {{one.client, one.key.id()}};
     EXPECT_EQ(ledger_->find(names).value()[0].has_value(), keep_seconds != 1e-3) << keep_seconds;
   }
+}
+
+TEST(OwnReport, ItsOwnEndComesBeforeThatOfTheRequest) {
+  NamedReport named{.submitted_unix_ms = 10, .deadline_unix_ms = 100};
+  named.report = {.state = State::kQueued, .submitted_unix_ms = 5};
+  EXPECT_EQ(own_report(named, 100).state, State::kQueued);
+  EXPECT_EQ(own_report(named, 100).submitted_unix_ms, 10);
+  EXPECT_EQ(own_report(named, 101).state, State::kExpired) << "the request goes on for another name";
+  named.report = {.state = State::kDone, .finished_unix_ms = 90, .verdict = "{}"};
+  EXPECT_EQ(own_report(named, 1000).state, State::kDone) << "it was in time";
+  named.report.finished_unix_ms = 150;
+  EXPECT_EQ(own_report(named, 1000).state, State::kExpired);
+  EXPECT_EQ(own_report(named, 1000).finished_unix_ms, 100);
+  EXPECT_EQ(own_report(named, 1000).verdict, "") << "that of others";
+  named.cancelled_unix_ms = 50;
+  EXPECT_EQ(own_report(named, 1000).state, State::kCancelled);
+  EXPECT_EQ(own_report(named, 1000).finished_unix_ms, 50);
 }
 
 TEST_F(ServiceTest, OnePostOneVerdict) {
