@@ -217,7 +217,7 @@ Result<int> serve_until_stopped(const ServeOptions& options) {
   api->set_tokens(serve::Tokens(std::move(records)));
   serve::HttpHandler handler = api->handler();
   if (options.kernelgym)
-    handler = serve::kernelgym::adapt(*service, std::move(handler),
+    handler = serve::kernelgym::adapt(*service, api,
                                       device_kind == "host:cuda" ? serve::kernelgym::Computes::kOnGpu
                                                                  : serve::kernelgym::Computes::kOnProcessor);
   LATHE_TRY(const auto server,

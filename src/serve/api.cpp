@@ -36,6 +36,7 @@ struct Call {
   std::string id;  ///< the path's {id}
   Principal principal;
   std::string trace;
+  Naming naming = {};
   Respond respond;
 };
 using CallPtr = std::shared_ptr<Call>;
@@ -182,6 +183,21 @@ class TheApi final : public Api, public std::enable_shared_from_this<TheApi> {
 
   void add_known_tasks(const std::vector<StoredTask>& tasks) override { remember(tasks); }
 
+  /// Where there have never been tokens there is one client.
+  std::optional<Principal> principal_of(const HttpRequest& request) override {
+    if (is_open()) return Principal{"local", Role::kAdmin, options_.max_unfinished};
+    return tokens()->find(request.header("authorization"));
+  }
+
+  std::string trace_of(const HttpRequest& request) override {
+    const std::string given = request.header("x-request-id");
+    return is_trace(given) ? given : fmt::format("{}-{}", start_, ++count_);
+  }
+
+  void submit_named(HttpRequest request, Naming naming, Respond respond) override {
+    handle(std::move(request), std::move(respond), std::move(naming));
+  }
+
   struct Route {
     Operation operation;
     std::optional<Role> role;  ///< absent: anybody
@@ -253,18 +269,6 @@ class TheApi final : public Api, public std::enable_shared_from_this<TheApi> {
 
   bool is_open() { return options_.open_without_tokens && !had_tokens_ && tokens()->empty(); }
 
-  /// Where there have never been tokens there is one client.
-  std::optional<Principal> principal_of(const HttpRequest& request) {
-    if (is_open()) return Principal{"local", Role::kAdmin, options_.max_unfinished};
-    return tokens()->find(request.header("authorization"));
-  }
-
-  /// The request's own id, or a new one.
-  std::string trace_of(const HttpRequest& request) {
-    const std::string given = request.header("x-request-id");
-    return is_trace(given) ? given : fmt::format("{}-{}", start_, ++count_);
-  }
-
   /// An answer without a call.
   HttpResponse refusal(const HttpRequest& request, int status, std::string_view code,
                        const std::string& message) {
@@ -306,8 +310,9 @@ class TheApi final : public Api, public std::enable_shared_from_this<TheApi> {
     return std::nullopt;
   }
 
-  void handle(HttpRequest request, Respond respond) {
+  void handle(HttpRequest request, Respond respond, Naming naming = {}) {
     const auto call = std::make_shared<Call>();
+    call->naming = std::move(naming);
     call->trace = trace_of(request);
     call->respond = [respond = std::move(respond), trace = call->trace](HttpResponse response) {
       response.headers.emplace_back("X-Request-Id", trace);
@@ -387,6 +392,7 @@ class TheApi final : public Api, public std::enable_shared_from_this<TheApi> {
     submission.candidate = std::move(item.candidate);
     submission.client = call.principal.client;
     submission.tag = std::move(item.tag);
+    submission.naming = call.naming;
     submission.trace = call.trace;
     submission.priority = item.priority;
     submission.submitted_unix_ms = unix_milliseconds();
@@ -472,6 +478,8 @@ class TheApi final : public Api, public std::enable_shared_from_this<TheApi> {
       if (!receipts.ok()) return self->refuse(call, receipts.error());
       if (!receipts->front().ok()) return self->refuse(call, receipts->front().error());
       self->remember(tasks);
+      if (!call->naming.name.empty())
+        return call->respond(json_response(202, {{"id", receipts->front()->id.hex()}}));
       self->show_when_final(call, receipts->front()->id, seconds, reward);
     });
   }

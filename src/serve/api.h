@@ -24,6 +24,8 @@ struct ApiOptions {
 };
 
 /// The HTTP interface that GET /openapi.json describes (docs/service.md has it by example).
+///
+/// An interface in front of it may name requests, see Service::find_named().
 class Api {
  public:
   /// `service` and `events` must outlive it and the handler's server.
@@ -33,6 +35,12 @@ class Api {
   /// From now on. Until there are tokens everybody who reaches the port is the client "local" and
   /// may do everything; once there have been some, nobody without one may do anything.
   virtual void set_tokens(Tokens tokens) = 0;
+  /// Who asks; nobody where there is no such token.
+  virtual std::optional<Principal> principal_of(const HttpRequest& request) = 0;
+  /// The request's own id if it has a usable one, else a new one.
+  virtual std::string trace_of(const HttpRequest& request) = 0;
+  /// As POST /v1/evaluations does; of what is taken the answer has the "id" alone.
+  virtual void submit_named(HttpRequest request, Naming naming, Respond respond) = 0;
   /// Tasks that the ledger has besides: other front ends add to it.
   virtual void add_known_tasks(const std::vector<StoredTask>& tasks) = 0;
 

@@ -3,6 +3,7 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <future>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <thread>
@@ -33,19 +34,10 @@ class FrontEndsTest : public ProgramTest {
   ~FrontEndsTest() override { ::unsetenv("LATHE_FAKE_GYM_VERSION"); }
 
   void start(std::size_t index, const std::vector<std::string>& more = {}) {
-    std::vector<std::string> args = {"serve",
-                                     "--port",
-                                     std::to_string(ports_[index]),
-                                     "--device",
-                                     "cpu",
-                                     "--queue",
-                                     redis_->url(),
-                                     "--store",
-                                     postgres_->url(),
-                                     "--worker-program",
-                                     FAKE_WORKER,
-                                     "--workers",
-                                     "3"};
+    std::vector<std::string> args = {"serve",         "--port",      std::to_string(ports_[index]),
+                                     "--queue",       redis_->url(), "--store",
+                                     postgres_->url()};
+    args.insert(args.end(), device_.begin(), device_.end());
     args.insert(args.end(), more.begin(), more.end());
     fronts_[index] = std::make_unique<Program>(folder_, args);
     ASSERT_TRUE(eventually(30, [&] {
@@ -89,6 +81,7 @@ class FrontEndsTest : public ProgramTest {
 
   std::optional<RedisServer> redis_;
   std::optional<PostgresServer> postgres_;
+  std::vector<std::string> device_ = {"--device", "cpu", "--worker-program", FAKE_WORKER, "--workers", "3"};
   int ports_[2] = {};
   std::unique_ptr<Program> fronts_[2];
   std::size_t turn_ = 0;
@@ -158,6 +151,38 @@ TEST_F(FrontEndsTest, AKilledFrontEndsWorkIsTheOthersWithinSeconds) {
   })) << last;
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10))
       << "lease of 4 s, then 3 s of work";
+}
+
+TEST_F(FrontEndsTest, AnyFrontEndKnowsATaskIdOfKernelGyms) {
+  device_ = {"--device", "host:cpu", "--workers", "none", "--kernelgym"};
+  start(0);
+  start(1);
+  const auto call = [&](const std::string& task_id) {
+    const json body = {
+        {"task_id", task_id}, {"reference_code", "import torch"}, {"kernel_code", "import torch"}};
+    return std::async(std::launch::async, [port = ports_[0], text = body.dump()] {
+      const auto answer = HttpClient(port).post("/evaluate", text);
+      return answer.ok() ? answer->body : "";
+    });
+  };
+  const auto status = [&](std::size_t front, const std::string& task_id) {
+    const auto answer = HttpClient(ports_[front]).get("/status/" + task_id);
+    return answer.ok() && answer->status == 200 ? json::parse(answer->body).value("status", "") : "unknown";
+  };
+  auto a = call("a"), b = call("b");
+  EXPECT_TRUE(eventually(10, [&] { return status(1, "a") == "pending" && status(1, "b") == "pending"; }));
+  EXPECT_EQ(HttpClient(ports_[1]).get("/results/a")->status, 404) << "no result yet";
+  EXPECT_EQ(HttpClient(ports_[1]).remove("/tasks/b")->status, 200) << "at the other one";
+  ASSERT_EQ(b.wait_for(std::chrono::seconds(10)), std::future_status::ready);
+  EXPECT_THAT(b.get(), testing::HasSubstr("cancelled"));
+  EXPECT_EQ(status(0, "b"), "failed");
+  EXPECT_EQ(status(0, "a"), "pending") << "its evaluation is wanted";
+  fronts_[0]->signal(SIGKILL);
+  fronts_[0]->wait(10);
+  EXPECT_EQ(a.get(), "");
+  EXPECT_EQ(status(1, "a"), "pending");
+  EXPECT_EQ(HttpClient(ports_[1]).remove("/tasks/a")->status, 200);
+  EXPECT_EQ(status(1, "a"), "failed");
 }
 
 TEST_F(FrontEndsTest, ACandidateThatEndsItsWorkersIsAVerdict) {

@@ -2,9 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <atomic>
-#include <deque>
-#include <map>
+#include <algorithm>
 #include <memory>
 #include <mutex>
 #include <nlohmann/json.hpp>
@@ -22,10 +20,11 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::size_t kMostNames = 1 << 17;
-constexpr int kTriesOfTheMachine = 3;  // before a client is told to come again
-constexpr int kPage = 1000;
+constexpr double kLongestWaitSeconds = 60;  // before a waiting call looks again
+constexpr int kTriesOfTheMachine = 3;       // before a client is told to come again
 constexpr const char* kRetryAfterSeconds = "5";
+constexpr const char* kCannotNow = "the service cannot do that now";
+constexpr const char* kHasEnded = "the task has ended already";
 
 HttpResponse json_response(int status, const json& document) {
   HttpResponse response{.status = status, .body = json_text(document) + "\n"};
@@ -47,7 +46,7 @@ std::string message_in(const HttpResponse& response) {
   const auto body = parse_json(response.body, "an answer");
   if (body.ok() && body->is_object() && body->contains("error") && (*body)["error"].is_object())
     return (*body)["error"].value("message", "");
-  return "the service cannot do that now";
+  return kCannotNow;
 }
 
 /// %41 is A.
@@ -68,55 +67,39 @@ std::string decoded(std::string_view text) {
   return plain;
 }
 
-/// What is remembered of a task_id.
-struct Named {
-  std::string id;
-  bool verbose = true;
-  int correct_trials = 0;
-  std::vector<std::string> notes = {};
-  std::int64_t sequence = INT64_MAX;  ///< of the ledger, where it says so
-};
+/// What an answer to a task_id depends on besides the evaluation: kept with the name.
+std::string details_of(const Request& request) {
+  return json_text(
+      {{"verbose", request.verbose}, {"correct_trials", request.correct_trials}, {"notes", request.notes}});
+}
 
-/// The evaluations of task_ids, the latest of each. Thread-safe.
-class Names {
- public:
-  void set(const Digest& key, Named named) {
-    const std::lock_guard lock(mutex_);
-    const auto [at, is_new] = names_.try_emplace(key);
-    if (is_new || at->second.sequence <= named.sequence) at->second = std::move(named);
-    if (!is_new) return;
-    order_.push_back(key);
-    if (order_.size() <= kMostNames) return;
-    names_.erase(order_.front());
-    order_.pop_front();
-    read_.clear();
+Answer answer_of(const NamedReport& named, const std::string& task_id) {
+  const Report& report = named.report;
+  Answer answer{.task_id = task_id,
+                .id = report.id.hex(),
+                .state = std::string(name(report.state)),
+                .error = report.error,
+                .verdict = {},
+                .feedback = {},
+                .submitted_unix_ms = report.submitted_unix_ms,
+                .finished_unix_ms = report.finished_unix_ms};
+  if (const auto details = parse_json(named.details, "details"); details.ok() && details->is_object()) {
+    answer.verbose = details->value("verbose", true);
+    answer.correct_trials = details->value("correct_trials", 0);
+    answer.notes = details->value("notes", answer.notes);
   }
-  std::optional<Named> find(const Digest& key) {
-    const std::lock_guard lock(mutex_);
-    const auto found = names_.find(key);
-    return found == names_.end() ? std::nullopt : std::optional(found->second);
-  }
-  /// How far a client's finished requests have been read.
-  std::int64_t read(const Digest& client) {
-    const std::lock_guard lock(mutex_);
-    return read_[client];
-  }
-  void set_read(const Digest& client, std::int64_t sequence) {
-    const std::lock_guard lock(mutex_);
-    read_[client] = sequence;
-  }
-
- private:
-  std::mutex mutex_;
-  std::map<Digest, Named> names_;
-  std::deque<Digest> order_;
-  std::map<Digest, std::int64_t> read_;
-};
+  const auto evidence = evidence_json(report, std::nullopt);
+  if (!evidence.ok() || !evidence->contains("verdict")) return answer;
+  if (auto verdict = verdict_from_json((*evidence)["verdict"]); verdict.ok())
+    answer.verdict = *std::move(verdict);
+  answer.feedback = evidence->value("feedback", "");
+  return answer;
+}
 
 class Adapter final : public std::enable_shared_from_this<Adapter> {
  public:
-  Adapter(Service& service, HttpHandler inner, Computes where)
-      : service_(service), inner_(std::move(inner)), where_(where) {}
+  Adapter(Service& service, std::shared_ptr<Api> api, Computes where)
+      : service_(service), api_(std::move(api)), inner_(api_->handler()), where_(where) {}
 
   HttpHandler handler() {
     const auto self = shared_from_this();
@@ -131,6 +114,7 @@ class Adapter final : public std::enable_shared_from_this<Adapter> {
   struct Call {
     HttpRequest request;
     std::string task_id;  ///< of the path
+    std::string client;
     Respond respond;
   };
   using CallPtr = std::shared_ptr<Call>;
@@ -196,6 +180,9 @@ class Adapter final : public std::enable_shared_from_this<Adapter> {
     call->task_id = found.task_id;
     call->respond = std::move(respond);
     call->request = std::move(request);
+    const auto principal = api_->principal_of(call->request);
+    if (!principal) return call->respond(refusal(401, "the token is not valid any more", call->task_id));
+    call->client = principal->client;
     if (const auto& query = call->request.query; !query.empty())
       return call->respond(refusal(
           400,
@@ -206,31 +193,6 @@ class Adapter final : public std::enable_shared_from_this<Adapter> {
       return Ok{};
     });
     if (!done.ok()) call->respond(refusal(500, "a fault of the service", call->task_id));
-  }
-
-  /// Asks Lathe's own interface in the name of the call's client.
-  void ask(const CallPtr& call, const std::string& method, const std::string& target, std::string body,
-           Respond respond) {
-    HttpRequest request{.method = method, .path = target, .body = std::move(body)};
-    if (const std::size_t mark = target.find('?'); mark != std::string::npos) {
-      request.path.resize(mark);
-      std::string_view rest = std::string_view(target).substr(mark + 1);
-      while (!rest.empty()) {
-        const std::string_view pair = rest.substr(0, rest.find('&'));
-        rest.remove_prefix(std::min(rest.size(), pair.size() + 1));
-        const std::size_t equal = pair.find('=');
-        request.query[std::string(pair.substr(0, equal))] = pair.substr(equal + 1);
-      }
-    }
-    for (const char* const header : {"authorization", "host", "x-request-id"})
-      if (const auto found = call->request.headers.find(header); found != call->request.headers.end())
-        request.headers.insert(*found);
-    request.headers["content-type"] = "application/json";
-    inner_.handle(std::move(request), std::move(respond));
-  }
-
-  static Digest key_of(const CallPtr& call, const std::string& task_id) {
-    return Hasher().add("lathe.kernelgym").add(call->request.header("authorization")).add(task_id).finish();
   }
 
   /// Either a response that says what is wrong, or an answer.
@@ -244,73 +206,54 @@ class Adapter final : public std::enable_shared_from_this<Adapter> {
     return {refusal(response.status, message_in(response), task_id), {.task_id = task_id}};
   }
 
-  /// Submits and waits for the end, however long it takes; others can ask for it by name meanwhile.
-  void submit(const CallPtr& call, const Request& request, int tries, Done done) {
+  /// Submits and waits for the end, at most until the timeout; others can ask for it by name
+  /// meanwhile.
+  void submit(const CallPtr& call, const Request& request, int tries, const Done& done) {
     const std::int64_t begin_ns = steady_clock().now_ns();
-    ask(call, "POST", "/v1/evaluations", json_text(request.evaluation),
+    HttpRequest inner{.method = "POST",
+                      .path = "/v1/evaluations",
+                      .headers = call->request.headers,
+                      .body = json_text(request.evaluation)};
+    api_->submit_named(
+        std::move(inner), {request.task_id, details_of(request)},
         [self = shared_from_this(), call, request, tries, begin_ns, done](const HttpResponse& response) {
-          if (response.status != 200 && response.status != 202)
-            return done(refused(response, request.task_id));
+          if (response.status != 202) return done(refused(response, request.task_id));
           const auto body = parse_json(response.body, "an answer");
-          if (!body.ok()) return done(refused({.status = 500}, request.task_id));
-          const Named named{body->value("id", ""), request.verbose, request.correct_trials, request.notes};
-          self->names_.set(key_of(call, request.task_id), named);
-          const Done when_final = [self, call, request, tries, begin_ns, done](const Outcome& outcome) {
-            const double left =
-                request.evaluation["deadline_seconds"].get<double>() - seconds_since(begin_ns);
-            if (outcome.refused || !outcome.answer.is_retry() || tries == 1 || left <= 0)
+          const auto id = Digest::from_hex(body.ok() ? body->value("id", "") : "");
+          if (!id.ok()) return done(refused({.status = 500}, request.task_id));
+          const auto left = [begin_ns, seconds = request.evaluation["deadline_seconds"].get<double>()] {
+            return seconds - seconds_since(begin_ns);
+          };
+          self->wait({call->client, request.task_id, *id}, left, [=](const Outcome& outcome) {
+            if (outcome.refused || !outcome.answer.is_retry() || tries == 1 || left() <= 0)
               return done(outcome);
             Request again = request;
-            again.evaluation["deadline_seconds"] = left;
+            again.evaluation["deadline_seconds"] = left();
             self->submit(call, again, tries - 1, done);
-          };
-          if (response.status == 202) return self->wait(call, request.task_id, named, when_final);
-          self->add_evidence(call, request.task_id, named, *body, when_final);
+          });
         });
   }
 
-  void wait(const CallPtr& call, const std::string& task_id, const Named& named, const Done& done) {
-    ask(call, "GET", "/v1/evaluations/" + named.id + "?wait=60", {},
-        [self = shared_from_this(), call, task_id, named, done](const HttpResponse& response) {
-          if (response.status == 202) return self->wait(call, task_id, named, done);
-          self->take_state(call, task_id, named, response, done);
-        });
+  /// The call's own timer: an equal one may have a later deadline, and the evaluation goes on for
+  /// it.
+  void wait(const NameQuery& query, const std::function<double()>& left, const Done& done) {
+    const double seconds = std::clamp(left(), 0.0, kLongestWaitSeconds);
+    service_.find_named(query, seconds, [=, self = shared_from_this()](const Service::FoundNamed& found) {
+      Outcome outcome = outcome_of(found, query.name);
+      if (is_unfinished(outcome)) {
+        if (left() > 0) return self->wait(query, left, done);
+        outcome.answer.state = name(State::kExpired);
+        outcome.answer.finished_unix_ms = unix_milliseconds();
+      }
+      done(outcome);
+    });
   }
 
-  void take_state(const CallPtr& call, const std::string& task_id, const Named& named,
-                  const HttpResponse& response, const Done& done) {
-    if (response.status != 200 && response.status != 202) return done(refused(response, task_id));
-    const auto body = parse_json(response.body, "an answer");
-    if (!body.ok()) return done(refused({.status = 500}, task_id));
-    add_evidence(call, task_id, named, *body, done);
-  }
-
-  /// `state` is what /v1/evaluations/{id} shows.
-  void add_evidence(const CallPtr& call, const std::string& task_id, const Named& named, const json& state,
-                    const Done& done) {
-    Answer answer{.task_id = task_id,
-                  .id = named.id,
-                  .state = state.value("state", ""),
-                  .error = state.value("error", ""),
-                  .verdict = {},
-                  .feedback = {},
-                  .submitted_unix_ms = state.value("submitted_unix_ms", std::int64_t{0}),
-                  .finished_unix_ms = state.value("finished_unix_ms", std::int64_t{0}),
-                  .verbose = named.verbose,
-                  .correct_trials = named.correct_trials,
-                  .notes = named.notes};
-    if (answer.state != "done") return done({std::nullopt, std::move(answer)});
-    ask(call, "GET", "/v1/evaluations/" + named.id + "/evidence", {},
-        [answer, done](const HttpResponse& response) {
-          Outcome outcome{std::nullopt, answer};
-          const auto body = parse_json(response.body, "evidence");
-          if (response.status != 200 || !body.ok()) return done(refused(response, answer.task_id));
-          if (body->contains("verdict"))
-            if (auto verdict = verdict_from_json((*body)["verdict"]); verdict.ok())
-              outcome.answer.verdict = *std::move(verdict);
-          outcome.answer.feedback = body->value("feedback", "");
-          done(std::move(outcome));
-        });
+  static Outcome outcome_of(const Service::FoundNamed& found, const std::string& task_id) {
+    const std::string shown = task_id.substr(0, kMaxTaskIdBytes);
+    if (!found.ok()) return {refusal(503, kCannotNow, shown), {.task_id = task_id}};
+    if (!*found) return {refusal(404, "there is no task of that id", shown), {.task_id = task_id}};
+    return {std::nullopt, answer_of(**found, task_id)};
   }
 
   static Result<json> body_of(const CallPtr& call) {
@@ -442,40 +385,10 @@ class Adapter final : public std::enable_shared_from_this<Adapter> {
                                       {"completed_at", iso_time(unix_milliseconds())}}));
   }
 
-  using FoundName = std::function<void(std::optional<Named>)>;
-  /// The evaluation of the path's task_id: what this process was asked, else what the client's
-  /// finished requests say, which carry the task_id as their tag.
-  void find(const CallPtr& call, const FoundName& done) {
-    if (auto named = names_.find(key_of(call, call->task_id))) return done(std::move(named));
-    read_finished(call, done);
-  }
-  /// To the end: a task_id that was used again names the last of its evaluations.
-  void read_finished(const CallPtr& call, const FoundName& done) {
-    const Digest client = key_of(call, {});
-    ask(call, "GET", fmt::format("/v1/evaluations?after={}&limit={}", names_.read(client), kPage), {},
-        [self = shared_from_this(), call, client, done](const HttpResponse& response) {
-          const auto body = parse_json(response.body, "an answer");
-          const json items =
-              response.status == 200 && body.ok() ? body->value("items", json::array()) : json();
-          if (items.empty()) return done(self->names_.find(key_of(call, call->task_id)));
-          for (const json& item : items)
-            self->names_.set(
-                key_of(call, item.value("tag", "")),
-                {.id = item.value("id", ""), .sequence = item.value("sequence", std::int64_t{0})});
-          self->names_.set_read(client, items.back().value("sequence", std::int64_t{0}));
-          self->read_finished(call, done);
-        });
-  }
-
-  void look_up(const CallPtr& call, const std::function<void(const Outcome&)>& then) {
-    find(call, [self = shared_from_this(), call, then](const std::optional<Named>& named) {
-      if (!named)
-        return call->respond(
-            refusal(404, "there is no task of that id", call->task_id.substr(0, kMaxTaskIdBytes)));
-      self->ask(call, "GET", "/v1/evaluations/" + named->id, {},
-                [self, call, named = *named, then](const HttpResponse& response) {
-                  self->take_state(call, call->task_id, named, response, then);
-                });
+  /// The last evaluation of the path's task_id.
+  void look_up(const CallPtr& call, const Done& then) {
+    service_.find_named({call->client, call->task_id}, 0, [call, then](const Service::FoundNamed& found) {
+      then(outcome_of(found, call->task_id));
     });
   }
 
@@ -508,14 +421,15 @@ class Adapter final : public std::enable_shared_from_this<Adapter> {
   void cancel(const CallPtr& call) {
     look_up(call, [self = shared_from_this(), call](const Outcome& outcome) {
       if (!outcome.refused && !is_unfinished(outcome))
-        return call->respond(refusal(404, "the task has ended already", call->task_id));
+        return call->respond(refusal(404, kHasEnded, call->task_id));
       if (outcome.refused) return call->respond(*outcome.refused);
-      self->ask(call, "DELETE", "/v1/evaluations/" + outcome.answer.id, {},
-                [call](const HttpResponse& response) {
-                  if (response.status >= 300)
-                    return call->respond(refusal(response.status, message_in(response), call->task_id));
-                  call->respond(json_response(200, {{"message", "cancelled"}, {"task_id", call->task_id}}));
-                });
+      const auto id = Digest::from_hex(outcome.answer.id);
+      self->service_.cancel_named(
+          call->client, id.ok() ? *id : Digest{}, call->task_id, [call](const Result<bool>& done) {
+            if (!done.ok()) return call->respond(refusal(503, kCannotNow, call->task_id));
+            if (!*done) return call->respond(refusal(404, kHasEnded, call->task_id));
+            call->respond(json_response(200, {{"message", "cancelled"}, {"task_id", call->task_id}}));
+          });
     });
   }
 
@@ -575,16 +489,16 @@ class Adapter final : public std::enable_shared_from_this<Adapter> {
   }
 
   Service& service_;
+  const std::shared_ptr<Api> api_;
   const HttpHandler inner_;
   const Computes where_;
   const std::int64_t started_ns_ = steady_clock().now_ns();
-  Names names_;
 };
 
 }  // namespace
 
-HttpHandler adapt(Service& service, HttpHandler inner, Computes where) {
-  return std::make_shared<Adapter>(service, std::move(inner), where)->handler();
+HttpHandler adapt(Service& service, std::shared_ptr<Api> api, Computes where) {
+  return std::make_shared<Adapter>(service, std::move(api), where)->handler();
 }
 
 }  // namespace lathe::serve::kernelgym

@@ -1,15 +1,17 @@
 #pragma once
 
-#include "serve/http_server.h"
+#include <memory>
+
+#include "serve/api.h"
 #include "serve/kernelgym/request.h"
 #include "serve/service.h"
 
 namespace lathe::serve::kernelgym {
 
 /// KernelGYM's HTTP interface in front of Lathe's own, into which it translates: docs/kernelgym.md
-/// has the fields. Paths that are not KernelGYM's are `inner`'s, and so is what both have
+/// has the fields. Paths that are not KernelGYM's are `api`'s, and so is what both have
 /// (/metrics). Who may do what, limits and durability are those of /v1. `where` is the kind of the
 /// service's device. `service` must outlive the handler's server.
-HttpHandler adapt(Service& service, HttpHandler inner, Computes where);
+HttpHandler adapt(Service& service, std::shared_ptr<Api> api, Computes where);
 
 }  // namespace lathe::serve::kernelgym

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <future>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -33,6 +34,7 @@ class ScriptedLink final : public WorkerLink {
  public:
   explicit ScriptedLink(Service& service) : service_(service) {}
   void send(const FrontMessage& message) override {
+    if (std::holds_alternative<CancelOrder>(message)) ++cancels;
     const auto* order = std::get_if<WorkOrder>(&message);
     if (!order) return;
     ++orders;
@@ -61,7 +63,7 @@ class ScriptedLink final : public WorkerLink {
   }
   void end() override {}
 
-  std::atomic<int> orders{0};
+  std::atomic<int> orders{0}, cancels{0};
   WorkOrder last;
 
  private:
@@ -76,7 +78,7 @@ class AdapterTest : public testing::Test, public ListeningService {
   void start(std::int64_t max_unfinished) {
     open();
     listen({.device_kind = "host:cpu", .gym_version = kGymVersion, .max_unfinished = max_unfinished}, {}, 0,
-           [this](HttpHandler own) { return adapt(*service_, std::move(own), Computes::kOnProcessor); });
+           [this](const HttpHandler&) { return adapt(*service_, api_, Computes::kOnProcessor); });
     link_ = std::make_shared<ScriptedLink>(*service_);
     service_->worker_joined("w", {.kind = {"host:cpu", kGymVersion}, .device_name = "fake", .slots = 1000},
                             link_);
@@ -91,6 +93,31 @@ class AdapterTest : public testing::Test, public ListeningService {
     auto answer = HttpClient(server_->port()).get(path);
     EXPECT_TRUE(answer.ok());
     return answer.ok() ? *answer : HttpAnswer{};
+  }
+
+  /// A call that blocks; its answer is 0 where the service ended meanwhile.
+  std::future<HttpAnswer> call(const json& body) {
+    return std::async(std::launch::async, [port = server_->port(), text = body.dump()] {
+      auto answer = HttpClient(port).post("/evaluate", text);
+      return answer.ok() ? *std::move(answer) : HttpAnswer{.status = 0};
+    });
+  }
+  std::string status_of(const std::string& task_id) {
+    const HttpAnswer answer = get("/status/" + task_id);
+    return answer.status == 200 ? json::parse(answer.body)["status"] : json("unknown");
+  }
+  bool becomes(const std::string& task_id, const std::string& status) {
+    for (int i = 0; i < 500; ++i) {
+      if (status_of(task_id) == status) return true;
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    return false;
+  }
+  int remove(const std::string& task_id) {
+    return HttpClient(server_->port()).remove("/tasks/" + task_id)->status;
+  }
+  static bool is_answered(const std::future<HttpAnswer>& call) {
+    return call.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
   }
 
   std::shared_ptr<ScriptedLink> link_;
@@ -224,6 +251,74 @@ TEST_F(AdapterTest, TheLastEvaluationOfATaskIdCountsAlsoAfterARestart) {
   EXPECT_EQ(json::parse(get(path).body)["correctness"], true) << "it is in the ledger";
   EXPECT_EQ(json::parse(get("/status/a%2Fb%20%C3%A9").body)["status"], "completed");
   EXPECT_EQ(get("/results/unknown").status, 404);
+}
+
+TEST_F(AdapterTest, TaskIdsThatShareAnEvaluationEndEachByItself) {
+  auto a = call(request("same_a", "wait")), b = call(request("same_b", "wait"));
+  ASSERT_TRUE(becomes("same_a", "processing"));
+  ASSERT_TRUE(becomes("same_b", "processing"));
+  EXPECT_EQ(remove("same_b"), 200);
+  EXPECT_EQ(json::parse(b.get().body)["error_message"], "cancelled");
+  EXPECT_EQ(status_of("same_b"), "failed");
+  EXPECT_EQ(remove("same_b"), 404) << "it has ended";
+  EXPECT_EQ(status_of("same_a"), "processing");
+  EXPECT_FALSE(is_answered(a));
+  EXPECT_EQ(link_->cancels, 0) << "same_a wants it";
+  EXPECT_EQ(remove("same_a"), 200);
+  EXPECT_EQ(json::parse(a.get().body)["error_message"], "cancelled");
+  EXPECT_EQ(link_->cancels, 1) << "nobody wants it any more";
+  EXPECT_EQ(link_->orders, 1);
+}
+
+TEST_F(AdapterTest, EachCallHasItsOwnTimer) {
+  auto slow = call(request("same_a", "wait", {{"timeout", 40}}));
+  ASSERT_TRUE(becomes("same_a", "processing"));
+  const auto begin = std::chrono::steady_clock::now();
+  auto quick = call(request("same_b", "wait", {{"timeout", 10}}));
+  auto again = call(request("same_a", "wait", {{"timeout", 11}}));
+  EXPECT_EQ(json::parse(quick.get().body)["status"], "timeout");
+  EXPECT_EQ(status_of("same_b"), "timeout");
+  EXPECT_EQ(json::parse(again.get().body)["status"], "timeout") << "that call's";
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(20));
+  EXPECT_EQ(get("/results/same_a").status, 404) << "no result yet";
+  EXPECT_FALSE(is_answered(slow));
+  EXPECT_EQ(remove("same_a"), 200);
+  EXPECT_EQ(json::parse(slow.get().body)["error_message"], "cancelled");
+}
+
+TEST_F(AdapterTest, EveryTaskIdIsKnownAfterARestart) {
+  post("/evaluate", request("done_a", "PASS"));
+  post("/evaluate", request("done_b", "PASS", {{"verbose_errors", false}}));
+  post("/evaluate", request("brief", "CRASH", {{"verbose_errors", false}, {"force_refresh", true}}));
+  auto a = call(request("open_a", "wait")), b = call(request("open_b", "wait"));
+  ASSERT_TRUE(becomes("open_a", "processing"));
+  ASSERT_TRUE(becomes("open_b", "processing"));
+  EXPECT_EQ(remove("open_b"), 200);
+  start(500);
+  for (const char* const task_id : {"done_a", "done_b"})
+    EXPECT_EQ(json::parse(get(std::string("/results/") + task_id).body)["correctness"], true) << task_id;
+  const json brief = json::parse(get("/results/brief").body);
+  EXPECT_EQ(brief["error_message"], "CRASH reason: ValueError: the last line") << "as it was asked for";
+  EXPECT_THAT(brief["metadata"]["notes"].dump(), HasSubstr("force_refresh"));
+  EXPECT_TRUE(becomes("open_a", "processing"));
+  EXPECT_EQ(get("/results/open_a").status, 404) << "no result yet";
+  EXPECT_EQ(status_of("open_b"), "failed");
+  EXPECT_EQ(remove("open_a"), 200);
+  EXPECT_EQ(status_of("open_a"), "failed");
+  EXPECT_EQ(link_->cancels, 1);
+}
+
+TEST_F(AdapterTest, ATaskIdThatIsUsedAgainNamesTheLastOfItsEvaluations) {
+  auto first = call(request("again", "wait 1"));
+  ASSERT_TRUE(becomes("again", "processing"));
+  EXPECT_EQ(json::parse(post("/evaluate", request("again", "PASS")).body)["correctness"], true);
+  EXPECT_EQ(status_of("again"), "completed");
+  EXPECT_FALSE(is_answered(first)) << "that call asked for other code";
+  auto third = call(request("again", "wait 1"));
+  ASSERT_TRUE(becomes("again", "processing"));
+  EXPECT_EQ(remove("again"), 200);
+  EXPECT_EQ(json::parse(first.get().body)["status"], "failed");
+  EXPECT_EQ(json::parse(third.get().body)["status"], "failed");
 }
 
 TEST_F(AdapterTest, ATaskIsKnownWhileItIsEvaluated) {
