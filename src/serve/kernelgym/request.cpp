@@ -21,8 +21,9 @@ kind = "process"
 source = "reference.py"
 entry = "{}"
 )toml";
+// On the kernel's first line: its lines keep their numbers.
 constexpr const char* kFrontMatter =
-    "\"\"\"lathe host = {{ language = \"python\", entry = \"{}New\" }} \"\"\"\n";
+    "\"\"\"lathe host = {{ language = \"python\", entry = \"{}New\" }} \"\"\"";
 
 /// Reads optional fields. The first thing wrong is kept; null is as good as absent.
 class Fields {

@@ -38,7 +38,7 @@ class ScriptedLink final : public WorkerLink {
     const auto* order = std::get_if<WorkOrder>(&message);
     if (!order) return;
     ++orders;
-    const std::string text = order->candidate.substr(order->candidate.find('\n') + 1);
+    const std::string text = order->candidate.substr(order->candidate.find("\"\"\"", 3) + 3);
     if (text.starts_with("wait")) return;
     if (text.ends_with("slowly")) std::this_thread::sleep_for(std::chrono::milliseconds(400));
     WorkerAnswer answer{order->lease, Verdict{}, {}};
@@ -138,6 +138,7 @@ TEST_F(AdapterTest, AReferenceAndAKernelBecomeAProcessTaskAndACandidate) {
   const auto candidate = parse_candidate(link_->last.candidate, "candidate");
   ASSERT_TRUE(candidate.ok()) << candidate.error().to_string();
   EXPECT_EQ(candidate->host_program().entry, "ModelNew");
+  EXPECT_EQ(link_->last.candidate.find('\n'), std::string::npos) << "the kernel's lines keep their numbers";
   EXPECT_EQ(link_->last.depth, Depth::kScreen);
   post("/evaluate", request("b", "PASS", {{"run_performance", false}}));
   EXPECT_EQ(link_->last.depth, Depth::kVerify);

@@ -190,6 +190,17 @@ TEST_F(KernelGymTest, RightWrongBrokenAndCheatingKernelsAsATrainerSeesThem) {
   EXPECT_EQ(get("/status/reference")["status"], "completed");
 }
 
+TEST_F(KernelGymTest, ErrorsNameTheLinesOfTheSendersText) {
+  const auto error = [&](const std::string& name, const std::string& code) {
+    return post("/evaluate", request(name, code))["error_message"].get<std::string>();
+  };
+  EXPECT_THAT(error("syntax", kNoSyntax), HasSubstr("line 3"));
+  EXPECT_THAT(error("import", kNoImport), HasSubstr("line 2"));
+  EXPECT_THAT(error("class", "class ModelNew(torch.nn.Module):\n    pass\n"), HasSubstr("line 1"))
+      << "also behind no other statement";
+  EXPECT_THAT(error("indented", "import torch\n  x = 1\n"), HasSubstr("line 2"));
+}
+
 TEST_F(KernelGymTest, AReferenceThatCannotBeUsedIsAnErrorWithoutNumbers) {
   const auto answer_to = [&](const std::string& reference) {
     json asked = request("r", kRight);
