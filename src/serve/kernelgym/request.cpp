@@ -63,7 +63,8 @@ class Fields {
     if (flag(name) == value) refuse(name, fmt::format("is {}: {}", value, why));
   }
   void absent(const std::string& name, const std::string& why) {
-    if (const json* const found = find(name); found && !found->empty()) refuse(name, "is given: " + why);
+    const json* const found = find(name);
+    if (found && !found->empty() && *found != "") refuse(name, "is given: " + why);
   }
   void refuse(const std::string& name, const std::string& why) {
     if (status_.ok()) status_ = invalid(name + " " + why);
@@ -98,7 +99,6 @@ int priority_of(Fields& fields) {
   return 0;
 }
 
-/// "cuda:1" is as good as "cuda": which of its GPUs serves, the service knows.
 bool names_gpu(std::string_view device) {
   for (const std::string_view kind : {"cuda", "gpu", "host:cuda"})
     if (device == kind || (device.starts_with(kind) && device[kind.size()] == ':')) return true;
@@ -116,12 +116,14 @@ void refuse_other_devices(Fields& fields, Request& request, Computes where) {
     fields.never("enable_triton_detection", true, "there is no Triton on this device; send false");
   } else {
     fields.only("backend", {"triton", "cuda", "pytorch"}, "the device here is a GPU (--device host:cuda)");
-    fields.never("enable_profiling", true,
-                 "whose kernels computed is not measured in a process that brings its own host code "
-                 "(own_kernels); send false, and a reward without the profile's share");
-    if (const std::string device = fields.text("device_preference", "cuda"); !names_gpu(device))
+    if (fields.find("backend"))
+      request.notes.emplace_back("backend: a module may do what its device can, whatever is said here");
+    const std::string device = fields.text("device_preference", "cuda");
+    if (!names_gpu(device))
       fields.refuse("device_preference",
                     fmt::format("is '{}': the device here is a GPU", visible_line(device.substr(0, 64))));
+    else if (device.find(':') != std::string::npos && device != "host:cuda")
+      request.notes.emplace_back("device_preference: which of its GPUs serves, the service chooses");
     for (const char* const detection : {"run_triton_detection", "enable_triton_detection"})
       if (fields.flag(detection) == true)
         request.notes.push_back(fmt::format(
@@ -141,7 +143,7 @@ void refuse_what_is_not_here(Fields& fields) {
   fields.absent("resources", "a kernel has the processors and the GPU that the service was started with");
 }
 
-void note_what_is_different(Fields& fields, Request& request) {
+void note_what_is_different(Fields& fields, Request& request, Computes where) {
   const auto note = [&](const char* text) { request.notes.emplace_back(text); };
   if (fields.find("num_warmup"))
     note("num_warmup: each process makes two calls on inputs of its own before the clock starts");
@@ -151,12 +153,25 @@ void note_what_is_different(Fields& fields, Request& request) {
   fields.number("num_perf_trials", 100, 1, 1000);
   if (fields.flag("force_refresh") == true)
     note("force_refresh: a verdict is known by its code, and is never stale");
-  fields.text("uuid", "");
-  fields.flag("is_valid");
   if (fields.flag("use_reference_cache") == true)
     note("use_reference_cache: the reference is timed beside the kernel, every time");
-  if (fields.flag("detect_decoy_kernel") == true)
-    note("detect_decoy_kernel: tampering is always looked for; who computes cannot be seen (own_kernels)");
+  if (!fields.text("uuid", "").empty()) note("uuid: there is no cache of references that it could name");
+  if (fields.flag("is_valid") == true) note("is_valid: there is no cache of references that it could choose");
+  if (fields.flag("detect_decoy_kernel"))
+    note(
+        where == Computes::kOnGpu
+            ? "detect_decoy_kernel: tampering is always looked for; whose kernels compute is told with "
+              "enable_profiling, and is no judgement"
+            : "detect_decoy_kernel: tampering is always looked for; whose kernels compute is not measured on "
+              "a processor");
+}
+
+/// Whether whose kernels compute is to be measured.
+bool is_profiled(Fields& fields, Request& request) {
+  if (fields.flag("enable_profiling") != true) return false;
+  if (!request.timed)
+    request.notes.emplace_back("enable_profiling: a kernel that is not timed has no profile");
+  return request.timed;
 }
 
 }  // namespace
@@ -175,18 +190,21 @@ Result<Request> parse_request(const json& node, Computes where) {
     fields.refuse("entry_point", "cannot name a class");
   refuse_other_devices(fields, request, where);
   refuse_what_is_not_here(fields);
-  note_what_is_different(fields, request);
+  note_what_is_different(fields, request, where);
   request.correct_trials = fields.number("num_correct_trials", 5, 1, 20);
   const int timeout = fields.number("timeout", 300, 10, 3600);
   const int priority = priority_of(fields);
   request.verbose = fields.flag("verbose_errors").value_or(true);
   const std::optional<bool> measured = fields.flag("measure_performance");
   request.timed = fields.flag("run_performance").value_or(measured.value_or(true));
+  const bool profiled = is_profiled(fields, request);
   LATHE_CHECK_OK(fields.status());
   request.evaluation = {
       {"task", {{"toml", fmt::format(fmt::runtime(kTask), entry)}, {"files", {{"reference.py", reference}}}}},
       {"candidate", fmt::format(fmt::runtime(kFrontMatter), entry) + kernel},
-      {"depth", request.timed ? "screen" : "verify"},
+      {"depth", profiled        ? "profile"
+                : request.timed ? "screen"
+                                : "verify"},
       {"priority", priority},
       {"deadline_seconds", timeout},
       {"tag", request.task_id}};

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <ctime>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <utility>
@@ -14,7 +15,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr double kNsPerMs = 1e6;
+constexpr double kNsPerUs = 1e3, kNsPerMs = 1e6;
 constexpr const char* kReference = "naive";  // the baseline that is the reference itself
 
 bool compiled(const Verdict& verdict) { return verdict.outcome != Outcome::kBuildFailed; }
@@ -63,6 +64,29 @@ int correct_trials_of(const Evidence& evidence) {
   return static_cast<int>(inputs.size());
 }
 
+/// Whose kernels compute, a call of each shape together: under the names that KernelGYM's trainers
+/// read.
+void add_profile(const Verdict& verdict, json& metadata, std::vector<std::string>& notes) {
+  if (!verdict.passed() || verdict.depth != Depth::kProfile) return;
+  std::map<std::string, double> sums;
+  for (const ShapeProfile& profile : verdict.profiles) {
+    for (const auto& [name, value] : profile.counters) sums[name] += value;
+    for (const std::string& why : profile.notes) notes.push_back("enable_profiling: " + why);
+  }
+  if (!sums.contains("kernels")) {
+    notes.emplace_back("enable_profiling: whose kernels compute could not be measured");
+    return;
+  }
+  metadata["num_total_kernels"] = sums["kernels"];
+  metadata["num_custom_kernels"] = sums["own_kernels"];
+  metadata["total_kernel_run_time_in_profiling_us"] = sums["kernel_ns"] / kNsPerUs;
+  metadata["custom_kernel_cuda_time_in_profiling_us"] = sums["own_kernel_ns"] / kNsPerUs;
+  if (sums.contains("unknown_kernel_ns"))
+    metadata["unknown_kernel_time_in_profiling_us"] = sums["unknown_kernel_ns"] / kNsPerUs;
+  if (const auto share = verdict.profile.find("launched_share"); share != verdict.profile.end())
+    metadata["launched_share"] = share->second;
+}
+
 json metadata_of(const Answer& answer) {
   const Verdict& verdict = *answer.verdict;
   const int trials = correct_trials_of(verdict.evidence);
@@ -83,6 +107,7 @@ json metadata_of(const Answer& answer) {
     metadata["speedup_high"] = speedup->high;
   }
   std::vector<std::string> notes = answer.notes;
+  add_profile(verdict, metadata, notes);
   if (verdict.passed() && trials < answer.correct_trials)
     notes.push_back(
         fmt::format("num_correct_trials: {} inputs were drawn, one of each distribution", trials));

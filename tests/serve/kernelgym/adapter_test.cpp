@@ -397,6 +397,30 @@ TEST(Response, CorrectTrialsAreTheInputsThatWereCompared) {
   EXPECT_EQ(evaluation_json(answer)["metadata"]["num_correct_trials"], 0) << "it gave no output";
 }
 
+TEST(Response, AProfileHasTheNamesThatTrainersRead) {
+  Answer answer{.task_id = "t", .id = "1", .state = "done"};
+  Verdict& verdict = answer.verdict.emplace();
+  verdict.outcome = Outcome::kPass;
+  verdict.depth = Depth::kProfile;
+  verdict.profiles = {
+      {.shape = "fixed",
+       .counters = {{"kernels", 4}, {"own_kernels", 3}, {"kernel_ns", 2000}, {"own_kernel_ns", 1500}}}};
+  verdict.profile["launched_share"] = 0.75;
+  const json metadata = evaluation_json(answer)["metadata"];
+  EXPECT_EQ(metadata["num_total_kernels"], 4);
+  EXPECT_EQ(metadata["num_custom_kernels"], 3);
+  EXPECT_EQ(metadata["total_kernel_run_time_in_profiling_us"], 2.0);
+  EXPECT_EQ(metadata["custom_kernel_cuda_time_in_profiling_us"], 1.5);
+  EXPECT_EQ(metadata["launched_share"], 0.75);
+  EXPECT_TRUE(metadata["notes"].empty());
+  verdict.profiles = {{.shape = "fixed", .notes = {"no CUPTI here"}}};
+  const json unmeasured = evaluation_json(answer)["metadata"];
+  EXPECT_FALSE(unmeasured.contains("num_total_kernels")) << "a profile is never made up";
+  EXPECT_THAT(unmeasured["notes"].dump(), HasSubstr("no CUPTI here"));
+  verdict.depth = Depth::kScreen;
+  EXPECT_TRUE(evaluation_json(answer)["metadata"]["notes"].empty()) << "none was asked for";
+}
+
 TEST(Request, AGpuTakesWhatAProcessorRefusesAndTheOtherWayRound) {
   const auto taken = [](const char* field, const json& value, Computes where) {
     return parse_request(request("a", "x", {{field, value}}), where);
@@ -415,8 +439,73 @@ TEST(Request, AGpuTakesWhatAProcessorRefusesAndTheOtherWayRound) {
   const auto detecting = taken("run_triton_detection", true, Computes::kOnGpu);
   ASSERT_TRUE(detecting.ok()) << detecting.error().to_string();
   EXPECT_THAT(json(detecting->notes).dump(), HasSubstr("run_triton_detection"));
-  for (const Computes where : {Computes::kOnProcessor, Computes::kOnGpu})
-    EXPECT_FALSE(taken("enable_profiling", true, where).ok()) << "a profile is never made up";
+}
+
+TEST(Request, AProfileIsMadeWhereItCanBe) {
+  const auto asked = [](json more, Computes where) {
+    return parse_request(request("a", "x", std::move(more)), where);
+  };
+  const auto processor = asked({{"enable_profiling", true}}, Computes::kOnProcessor);
+  ASSERT_FALSE(processor.ok());
+  EXPECT_THAT(processor.error().message, HasSubstr("no device counters"));
+  const auto depth = [&](json more) {
+    return asked(std::move(more), Computes::kOnGpu).value().evaluation["depth"];
+  };
+  EXPECT_EQ(depth({{"enable_profiling", true}}), "profile");
+  EXPECT_EQ(depth({{"enable_profiling", false}}), "screen");
+  const auto untimed = asked({{"enable_profiling", true}, {"run_performance", false}}, Computes::kOnGpu);
+  ASSERT_TRUE(untimed.ok());
+  EXPECT_EQ(untimed->evaluation["depth"], "verify");
+  EXPECT_THAT(json(untimed->notes).dump(), HasSubstr("enable_profiling"));
+}
+
+/// What a field's values do: kept to the letter without a word.
+TEST(Request, AFieldIsHonouredNotedOrRefused) {
+  const json noted = {{"uuid", "u"},
+                      {"is_valid", true},
+                      {"use_reference_cache", true},
+                      {"force_refresh", true},
+                      {"num_warmup", 3},
+                      {"num_perf_trials", 100},
+                      {"detect_decoy_kernel", false},
+                      {"backend", "triton"},
+                      {"device_preference", "cuda:1"},
+                      {"run_triton_detection", true},
+                      {"enable_triton_detection", true}};
+  for (const auto& [field, value] : noted.items()) {
+    const auto taken = parse_request(request("a", "x", {{field, value}}), Computes::kOnGpu);
+    ASSERT_TRUE(taken.ok()) << taken.error().to_string();
+    ASSERT_EQ(taken->notes.size(), 1u) << field;
+    EXPECT_TRUE(taken->notes[0].starts_with(field + ": ")) << taken->notes[0];
+  }
+  const json refused = {{"workflow", "other"},      {"toolkit", "other"},
+                        {"backend_adapter", "x"},   {"reference_backend", "torch_compile"},
+                        {"run_correctness", false}, {"cases", {1}},
+                        {"cases_code", "x"},        {"resources", {{"gpus", 2}}}};
+  for (const auto& [field, value] : refused.items())
+    EXPECT_FALSE(parse_request(request("a", "x", {{field, value}}), Computes::kOnGpu).ok()) << field;
+  const json honoured = {{"workflow", "kernelbench"},
+                         {"reference_backend", "pytorch"},
+                         {"uuid", ""},
+                         {"is_valid", false},
+                         {"use_reference_cache", false},
+                         {"force_refresh", false},
+                         {"run_correctness", true},
+                         {"run_triton_detection", false},
+                         {"timeout", 20},
+                         {"priority", "high"},
+                         {"verbose_errors", false},
+                         {"run_performance", false},
+                         {"entry_point", "Net"},
+                         {"device_preference", "cuda"},
+                         {"num_correct_trials", 3},
+                         {"enable_profiling", true},
+                         {"cases_code", ""}};
+  for (const auto& [field, value] : honoured.items()) {
+    const auto taken = parse_request(request("a", "x", {{field, value}}), Computes::kOnGpu);
+    ASSERT_TRUE(taken.ok()) << taken.error().to_string();
+    EXPECT_TRUE(taken->notes.empty()) << field << json(taken->notes);
+  }
 }
 
 TEST(Request, AnyJsonIsRefusedOrUnderstood) {
