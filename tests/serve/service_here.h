@@ -47,7 +47,7 @@ class ListeningService {
     stop();
     ledger_ = *open_sqlite_ledger(folder_.path());
     queue_ = make_memory_queue({}, steady_clock());
-    service_ = *Service::start(*ledger_, *queue_, steady_clock(), {}, null_sink());
+    service_ = *Service::start(*ledger_, *queue_, steady_clock(), {}, *events_);
   }
   /// Behind open(); `adapted` may put another interface before the API's own.
   void listen(
@@ -62,6 +62,7 @@ class ListeningService {
   }
 
   const TemporaryFolder folder_;
+  EventSink* events_ = &null_sink();  // of the next open()
   std::unique_ptr<Ledger> ledger_;
   std::unique_ptr<WorkQueue> queue_;
   std::unique_ptr<Service> service_;

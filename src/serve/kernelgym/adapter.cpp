@@ -166,6 +166,7 @@ class Adapter final : public std::enable_shared_from_this<Adapter> {
     if (!found.route) {
       HttpResponse response = refusal(405, "this page does not take " + request.method);
       response.headers.emplace_back("Allow", found.allowed);
+      response.headers.emplace_back("X-Request-Id", api_->trace_of(request));
       return response;
     }
     HttpRequest right = request;
@@ -178,8 +179,13 @@ class Adapter final : public std::enable_shared_from_this<Adapter> {
     if (!found.route) return inner_.handle(std::move(request), std::move(respond));
     const auto call = std::make_shared<Call>();
     call->task_id = found.task_id;
-    call->respond = std::move(respond);
+    const std::string trace = api_->trace_of(request);
+    call->respond = [respond = std::move(respond), trace](HttpResponse response) {
+      response.headers.emplace_back("X-Request-Id", trace);
+      respond(std::move(response));
+    };
     call->request = std::move(request);
+    call->request.headers["x-request-id"] = trace;  // of what is asked in its name, and so in the logs
     const auto principal = api_->principal_of(call->request);
     if (!principal) return call->respond(refusal(401, "the token is not valid any more", call->task_id));
     call->client = principal->client;

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <future>
 #include <memory>
+#include <mutex>
 #include <nlohmann/json.hpp>
 
 #include "bench/serve/http_client.h"
@@ -379,6 +380,43 @@ TEST_F(AdapterTest, WhatIsNotHonouredToTheLetterIsSaid) {
   EXPECT_THAT(notes, HasSubstr("num_warmup"));
   EXPECT_THAT(notes, HasSubstr("force_refresh"));
   EXPECT_THAT(notes, HasSubstr("num_correct_trials")) << "the worker has made none";
+}
+
+TEST_F(AdapterTest, EveryAnswerHasARequestIdWhichTheLogsName) {
+  RecordingSink log;
+  events_ = &log;
+  start(500);
+  HttpClient client(server_->port());
+  const auto check = [&](const char* method, const std::string& path, const std::string& body = "") {
+    for (const char* const given : {"step-7", "no id at all"}) {
+      const auto answer = client.ask(method, path, body, {{"X-Request-Id", given}});
+      const auto told = answer->headers.find("x-request-id");
+      ASSERT_NE(told, answer->headers.end()) << path << answer->status;
+      EXPECT_EQ(told->second == given, std::string(given) == "step-7") << told->second;
+    }
+  };
+  const std::string body = request("a", "PASS").dump();
+  for (const char* const path : {"/evaluate", "/workflow/submit", "/debug/validate"}) {
+    check("POST", path, body);
+    check("POST", path, "{}");
+  }
+  check("POST", "/evaluate/batch", json({{"batch_id", "b"}, {"tasks", {request("b", "WRONG")}}}).dump());
+  for (const char* const path : {"/status/", "/results/", "/workflow/results/"})
+    for (const char* const task_id : {"a", "nobody"}) check("GET", std::string(path) + task_id);
+  check("DELETE", "/tasks/a");
+  for (const char* const path :
+       {"/health", "/queue/status", "/workers/status", "/metrics", "/evaluate", "/health?x=1"})
+    check("GET", path);
+  const auto concluded = [&] {
+    std::vector<std::string> requests;
+    for (const Event& event : log.events())
+      if (event.kind == "serve.concluded") requests.push_back(event.fields.at("request"));
+    return requests;
+  };
+  EXPECT_THAT(concluded(), testing::ElementsAre("step-7", "step-7"));
+  const auto made = client.post("/evaluate", request("c", "CRASH").dump());
+  EXPECT_EQ(concluded().back(), made->headers.at("x-request-id")) << "what was told is what is logged";
+  stop();
 }
 
 TEST(Response, CorrectTrialsAreTheInputsThatWereCompared) {
