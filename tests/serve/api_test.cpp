@@ -12,6 +12,7 @@
 #include "gym/version.h"
 #include "record/json.h"
 #include "serve/remote_message.h"
+#include "tests/serve/openapi_document.h"
 #include "tests/serve/service_here.h"
 
 namespace lathe::serve {
@@ -644,17 +645,6 @@ TEST_F(ApiTest, HeadIsGetWithoutItsBody) {
   EXPECT_THAT(both, testing::EndsWith("{\"status\":\"alive\"}\n")) << "the connection goes on";
 }
 
-/// The document of a status of an operation; empty where it has none.
-json response_in(const json& document, const std::string& path, std::string method, int status) {
-  for (char& c : method) c = static_cast<char>(std::tolower(c));
-  const json& responses = document["paths"][path][method]["responses"];
-  const std::string number = std::to_string(status);
-  if (!responses.contains(number)) return json::object();
-  if (!responses[number].contains("$ref")) return responses[number];
-  const std::string ref = responses[number]["$ref"];
-  return document["components"]["responses"][ref.substr(ref.rfind('/') + 1)];
-}
-
 TEST_F(ApiTest, TheDocumentHasEveryWayToBeRefused) {
   start({.header_bytes = 2000, .body_bytes = 5000});
   HttpClient nobody(port());
@@ -710,46 +700,10 @@ TEST_F(ApiTest, TheDocumentHasEveryWayToBeRefused) {
   }
 }
 
-/// What a schema says of a document: the first thing that does not hold.
-std::string objection(const json& root, json schema, const json& value) {
-  if (schema.contains("$ref")) {
-    const std::string ref = schema["$ref"];
-    schema = root["components"]["schemas"][ref.substr(ref.rfind('/') + 1)];
-  }
-  if (schema.contains("enum"))
-    return std::find(schema["enum"].begin(), schema["enum"].end(), value) == schema["enum"].end()
-               ? value.dump() + " is none of the values"
-               : "";
-  if (schema.value("type", "") == "object") {
-    if (!value.is_object()) return value.dump() + " is no object";
-    for (const auto& name : schema.value("required", json::array()))
-      if (!value.contains(name.get<std::string>())) return name.get<std::string>() + " is missing";
-    if (!schema.contains("properties")) return "";
-    for (const auto& [name, member] : value.items()) {
-      if (!schema["properties"].contains(name)) return name + " is not in the document";
-      if (const auto inner = objection(root, schema["properties"][name], member); !inner.empty())
-        return name + ": " + inner;
-    }
-  }
-  if (schema.value("type", "") == "array")
-    for (const auto& item : value)
-      if (const auto inner = objection(root, schema["items"], item); !inner.empty()) return inner;
-  return "";
-}
-
 TEST_F(ApiTest, TheDocumentIsWhatIsServed) {
   HttpClient client(port());
   const json document = body(client.get("/openapi.json"));
-  std::set<std::string> described, served;
-  for (const auto& [path, methods] : document["paths"].items())
-    for (const auto& [method, operation] : methods.items()) {
-      std::string upper = method;
-      for (char& c : upper) c = static_cast<char>(std::toupper(c));
-      described.insert(upper + " " + path);
-    }
-  for (const auto& operation : Api::operations())
-    served.insert(std::string(operation.method) + " " + operation.path);
-  EXPECT_EQ(described, served);
+  EXPECT_EQ(operations_in(document), names_of(Api::operations()));
 
   const std::string id = body(client.post("/v1/evaluations?wait=10", submission("x")))["id"];
   const auto check = [&](const std::string& method, const std::string& path, const std::string& target,

@@ -101,15 +101,6 @@ class Adapter final : public std::enable_shared_from_this<Adapter> {
   Adapter(Service& service, std::shared_ptr<Api> api, Computes where)
       : service_(service), api_(std::move(api)), inner_(api_->handler()), where_(where) {}
 
-  HttpHandler handler() {
-    const auto self = shared_from_this();
-    return {.admit = [self](const HttpRequest& request) { return self->admit(request); },
-            .handle = [self](HttpRequest request,
-                             Respond respond) { self->handle(std::move(request), std::move(respond)); },
-            .fault = inner_.fault};
-  }
-
- private:
   /// A request on its way.
   struct Call {
     HttpRequest request;
@@ -120,7 +111,7 @@ class Adapter final : public std::enable_shared_from_this<Adapter> {
   using CallPtr = std::shared_ptr<Call>;
   struct Route {
     const char* method;
-    const char* path;   ///< ends with a slash where a task_id follows
+    const char* path;   ///< as in the document: "/status/{task_id}"
     const char* right;  ///< whoever may GET or POST this may use it
     void (Adapter::*handle)(const CallPtr&);
   };
@@ -130,16 +121,26 @@ class Adapter final : public std::enable_shared_from_this<Adapter> {
         {"POST", "/evaluate/batch", "/v1/evaluations", &Adapter::evaluate_batch},
         {"POST", "/workflow/submit", "/v1/evaluations", &Adapter::submit_workflow},
         {"POST", "/debug/validate", "/v1/evaluations", &Adapter::validate},
-        {"GET", "/status/", "/v1/evaluations", &Adapter::status},
-        {"GET", "/results/", "/v1/evaluations", &Adapter::results},
-        {"GET", "/workflow/results/", "/v1/evaluations", &Adapter::workflow_results},
-        {"DELETE", "/tasks/", "/v1/evaluations/0", &Adapter::cancel},
+        {"GET", "/status/{task_id}", "/v1/evaluations", &Adapter::status},
+        {"GET", "/results/{task_id}", "/v1/evaluations", &Adapter::results},
+        {"GET", "/workflow/results/{task_id}", "/v1/evaluations", &Adapter::workflow_results},
+        {"DELETE", "/tasks/{task_id}", "/v1/evaluations/0", &Adapter::cancel},
         {"GET", "/health", "/metrics", &Adapter::health},
         {"GET", "/queue/status", "/metrics", &Adapter::queue_status},
         {"GET", "/workers/status", "/metrics", &Adapter::workers_status},
     };
     return all;
   }
+
+  HttpHandler handler() {
+    const auto self = shared_from_this();
+    return {.admit = [self](const HttpRequest& request) { return self->admit(request); },
+            .handle = [self](HttpRequest request,
+                             Respond respond) { self->handle(std::move(request), std::move(respond)); },
+            .fault = inner_.fault};
+  }
+
+ private:
   struct Match {
     const Route* route = nullptr;
     std::string task_id;
@@ -148,8 +149,9 @@ class Adapter final : public std::enable_shared_from_this<Adapter> {
   static Match match(const HttpRequest& request) {
     Match match;
     for (const Route& route : routes()) {
-      const std::string_view path = route.path;
-      const bool named = path.ends_with('/');
+      const std::string_view pattern = route.path;
+      const std::string_view path = pattern.substr(0, pattern.find('{'));
+      const bool named = path != pattern;
       if (named ? !request.path.starts_with(path) || request.path.size() == path.size()
                 : request.path != path)
         continue;
@@ -176,6 +178,7 @@ class Adapter final : public std::enable_shared_from_this<Adapter> {
 
   void handle(HttpRequest request, Respond respond) {
     const Match found = match(request);
+    if (!found.route && request.path == "/openapi.json") respond = with_additions(std::move(respond));
     if (!found.route) return inner_.handle(std::move(request), std::move(respond));
     const auto call = std::make_shared<Call>();
     call->task_id = found.task_id;
@@ -199,6 +202,16 @@ class Adapter final : public std::enable_shared_from_this<Adapter> {
       return Ok{};
     });
     if (!done.ok()) call->respond(refusal(500, "a fault of the service", call->task_id));
+  }
+
+  static Respond with_additions(Respond respond) {
+    return [respond = std::move(respond)](HttpResponse response) {
+      auto document = parse_json(response.body, "a document");
+      if (response.status != 200 || !document.ok()) return respond(std::move(response));
+      document->merge_patch(json::parse(kOpenApiAdditions));
+      response.body = json_text(*document) + "\n";
+      respond(std::move(response));
+    };
   }
 
   /// Either a response that says what is wrong, or an answer.
@@ -502,6 +515,12 @@ class Adapter final : public std::enable_shared_from_this<Adapter> {
 };
 
 }  // namespace
+
+std::vector<Api::Operation> operations() {
+  std::vector<Api::Operation> all;
+  for (const auto& route : Adapter::routes()) all.push_back({route.method, route.path});
+  return all;
+}
 
 HttpHandler adapt(Service& service, std::shared_ptr<Api> api, Computes where) {
   return std::make_shared<Adapter>(service, std::move(api), where)->handler();

@@ -14,4 +14,8 @@ namespace lathe::serve::kernelgym {
 /// service's device. `service` must outlive the handler's server.
 HttpHandler adapt(Service& service, std::shared_ptr<Api> api, Computes where);
 
+/// What it takes besides the Api's, and what GET /openapi.json says of that.
+std::vector<Api::Operation> operations();
+extern const char* const kOpenApiAdditions;
+
 }  // namespace lathe::serve::kernelgym

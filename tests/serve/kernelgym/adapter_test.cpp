@@ -15,6 +15,7 @@
 #include "serve/kernelgym/request.h"
 #include "serve/kernelgym/response.h"
 #include "task/task_text.h"
+#include "tests/serve/openapi_document.h"
 #include "tests/serve/service_here.h"
 
 namespace lathe::serve::kernelgym {
@@ -417,6 +418,53 @@ TEST_F(AdapterTest, EveryAnswerHasARequestIdWhichTheLogsName) {
   const auto made = client.post("/evaluate", request("c", "CRASH").dump());
   EXPECT_EQ(concluded().back(), made->headers.at("x-request-id")) << "what was told is what is logged";
   stop();
+}
+
+TEST_F(AdapterTest, TheDocumentIsWhatIsServed) {
+  const json document = json::parse(get("/openapi.json").body);
+  std::vector<Api::Operation> all = operations();
+  EXPECT_EQ(all.size(), 11u);
+  for (const auto& own : Api::operations()) all.push_back(own);
+  EXPECT_EQ(operations_in(document), names_of(all));
+
+  HttpClient client(server_->port());
+  const auto check = [&](int status, const std::string& method, const std::string& path,
+                         std::string target = {}, const std::string& text = {}) {
+    if (target.empty()) target = path;
+    const auto answer = client.ask(method, target, text);
+    EXPECT_EQ(answer->status, status) << method << " " << target << " " << answer->body;
+    const json response = response_in(document, path, method, answer->status);
+    ASSERT_TRUE(response.contains("content")) << method << " " << target << " " << answer->status;
+    const json& schema = response["content"]["application/json"]["schema"];
+    EXPECT_EQ(objection(document, schema, json::parse(answer->body)), "") << target << " " << answer->body;
+  };
+  const json asked = request("a", "PASS", {{"num_warmup", 3}});
+  EXPECT_EQ(objection(document, document["components"]["schemas"]["KernelGymRequest"], asked), "");
+  for (const char* const path : {"/evaluate", "/workflow/submit", "/debug/validate"}) {
+    check(200, "POST", path, path, asked.dump());
+    check(400, "POST", path, path, "[]");
+  }
+  check(200, "POST", "/debug/validate", {}, "{}");
+  check(503, "POST", "/evaluate", {}, request("i", "INFRA").dump());
+  const json batch = {{"batch_id", "b"},
+                      {"tasks", {request("b", "WRONG"), request("c", "PASS", {{"surprise", 1}})}}};
+  check(200, "POST", "/evaluate/batch", {}, batch.dump());
+  check(400, "POST", "/evaluate/batch", {}, "{}");
+  for (const std::string path : {"/status/", "/results/", "/workflow/results/"}) {
+    check(200, "GET", path + "{task_id}", path + "a");
+    check(404, "GET", path + "{task_id}", path + "nobody");
+    check(400, "GET", path + "{task_id}", path + "a?x=1");
+    check(503, "GET", path + "{task_id}", path + "i");
+  }
+  check(404, "DELETE", "/tasks/{task_id}", "/tasks/a");
+  auto waiting = call(request("w", "wait"));
+  ASSERT_TRUE(becomes("w", "processing"));
+  check(200, "DELETE", "/tasks/{task_id}", "/tasks/w");
+  for (const char* const path : {"/health", "/queue/status", "/workers/status"}) check(200, "GET", path);
+  start(0);
+  const auto full = HttpClient(server_->port()).post("/evaluate", request("f", "PASS 2").dump());
+  EXPECT_EQ(full->status, 429);
+  EXPECT_TRUE(response_in(document, "/evaluate", "POST", 429).contains("content"));
 }
 
 TEST(Response, CorrectTrialsAreTheInputsThatWereCompared) {
