@@ -297,7 +297,10 @@ constexpr const char* kAddToken =
     "$6::bigint[])";
 constexpr const char* kForgetRequests = R"sql(
 DELETE FROM requests WHERE ctid = ANY (ARRAY(
-  SELECT ctid FROM requests WHERE state <> 0 AND finished_unix_ms < $1 LIMIT $2)) RETURNING evaluation)sql";
+  SELECT ctid FROM requests WHERE state <> 0 AND finished_unix_ms < $1 LIMIT $2)) RETURNING client, evaluation)sql";
+constexpr const char* kForgetNames =
+    "DELETE FROM names n USING unnest($1::text[], $2::bytea[]) AS gone (client, id) "
+    "WHERE n.client = gone.client AND n.evaluation = gone.id";
 constexpr const char* kForgetEvaluations = R"sql(
 DELETE FROM evaluations e USING unnest($1::bytea[]) gone WHERE e.id = gone
   AND NOT EXISTS (SELECT FROM requests r WHERE r.evaluation = e.id))sql";
@@ -513,9 +516,14 @@ class PostgresLedger final : public Ledger {
     const Query removal[] = {
         {kBegin}, {kTurn}, {kForgetRequests, PostgresParameters().add(ended_before_unix_ms).add(most)}};
     LATHE_TRY(const auto rows, session_.run(removal));
-    std::vector<std::string> evaluations;
-    for (int row = 0; row < rows[2].size(); ++row) evaluations.push_back(rows[2].text(row, 0));
-    const Query rest[] = {{kForgetEvaluations, PostgresParameters().add_bytes(evaluations)}, {kCommit}};
+    std::vector<std::string> clients, evaluations;
+    for (int row = 0; row < rows[2].size(); ++row) {
+      clients.push_back(rows[2].text(row, 0));
+      evaluations.push_back(rows[2].text(row, 1));
+    }
+    const Query rest[] = {{kForgetNames, PostgresParameters().add_texts(clients).add_bytes(evaluations)},
+                          {kForgetEvaluations, PostgresParameters().add_bytes(evaluations)},
+                          {kCommit}};
     LATHE_TRY(const auto done, session_.run(rest));
     return static_cast<std::int64_t>(evaluations.size());
   }

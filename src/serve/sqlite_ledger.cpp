@@ -157,28 +157,30 @@ class SqliteLedger final : public Ledger {
     LATHE_CHECK_OK(database_.execute(
         "CREATE INDEX IF NOT EXISTS old_requests ON requests (finished_unix_ms) WHERE state <> 0"));
     LATHE_TRY(Transaction transaction, Transaction::begin(database_));
-    std::vector<std::string> evaluations;
+    std::vector<std::pair<std::string, std::string>> gone;  // clients and evaluations
     {
-      LATHE_TRY(auto remove,
-                statements_.use(
-                    "DELETE FROM requests WHERE (client, evaluation) IN (SELECT client, evaluation FROM "
-                    "requests WHERE state <> 0 AND finished_unix_ms < ? LIMIT ?) RETURNING evaluation"));
+      LATHE_TRY(
+          auto remove,
+          statements_.use(
+              "DELETE FROM requests WHERE (client, evaluation) IN (SELECT client, evaluation FROM requests "
+              "WHERE state <> 0 AND finished_unix_ms < ? LIMIT ?) RETURNING client, evaluation"));
       remove->bind(ended_before_unix_ms).bind(std::int64_t{most});
       for (;;) {
         LATHE_TRY(const bool row, remove->step());
         if (!row) break;
-        evaluations.push_back(remove->text(0));
+        gone.emplace_back(remove->text(0), remove->text(1));
       }
     }
-    for (const std::string& id : evaluations) {
-      LATHE_TRY(auto remove,
+    for (const auto& [client, id] : gone) {
+      LATHE_TRY(auto names, statements_.use("DELETE FROM names WHERE client = ? AND evaluation = ?"));
+      LATHE_CHECK_OK(names->bind(client).bind(id).run());
+      LATHE_TRY(auto verdict,
                 statements_.use("DELETE FROM evaluations WHERE id = ?1 AND NOT EXISTS (SELECT 1 FROM "
                                 "requests WHERE evaluation = ?1)"));
-      LATHE_TRY(const bool row, remove->bind(id).step());
-      (void)row;
+      LATHE_CHECK_OK(verdict->bind(id).run());
     }
     LATHE_CHECK_OK(transaction.commit());
-    return static_cast<std::int64_t>(evaluations.size());
+    return static_cast<std::int64_t>(gone.size());
   }
 
   Result<std::vector<std::string>> candidates(std::span<const Digest> ids) override {

@@ -392,6 +392,18 @@ TEST_P(LedgerContract, AVerdictThatSomebodyStillHasIsKept) {
   EXPECT_EQ(candidate(x_.key.id()), "x");
 }
 
+TEST_P(LedgerContract, NamesAreForgottenWithTheirRequest) {
+  const Submission late = make_submission("late");
+  Submission named_late = late;
+  named_late.naming.name = "late";
+  (void)admit(named("x")), (void)admit(named_late);
+  (void)conclude(x_, make_conclusion(x_));
+  (void)write({.ends = {{late.key.id(), make_conclusion(late)}}, .unix_ms = 50});
+  EXPECT_EQ(ledger_->forget(50, 10).value(), 1);
+  EXPECT_FALSE(find_named("x"));
+  EXPECT_TRUE(find_named("late"));
+}
+
 TEST_P(LedgerContract, MuchIsForgottenBitByBit) {
   for (int i = 0; i < 5; ++i) {
     const Submission one = make_submission(std::to_string(i));
