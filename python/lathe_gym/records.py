@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Mapping, Optional, Union
+from typing import Any, Literal, Mapping, Optional, Union
 
 Task = Union[str, Mapping[str, Any]]
 """A task's name or digest, {"toml": TEXT}, or of a PyTorch module {"toml": TEXT, "files": {NAME: TEXT}}."""
+
+Outcome = Literal["PASS", "BUILD_FAILED", "WRONG", "CRASH", "TIMEOUT", "TAMPERED", "SUSPECT", "INFRA"]
+"""INFRA: the machine failed, which says nothing about the candidate."""
+
+State = Literal["queued", "running", "done", "failed", "cancelled", "expired", "refused"]
+"""Of an evaluation. `failed`: there is none, as the task cannot be prepared or the gym was updated meanwhile; `refused`:
+the service did not take it, so it has no id."""
+
 
 def _without_nulls(node: Any) -> Any:
     """Tables of data sets give each row the keys of all others."""
@@ -15,7 +23,7 @@ def _without_nulls(node: Any) -> Any:
     return {key: _without_nulls(value) for key, value in node.items() if value is not None}
 
 
-FINAL_STATES = frozenset({"done", "failed", "cancelled", "expired", "refused"})
+FINAL_STATES: frozenset[State] = frozenset({"done", "failed", "cancelled", "expired", "refused"})
 
 
 @dataclass(frozen=True)
@@ -56,8 +64,7 @@ class Interval:
 
 @dataclass(frozen=True)
 class Verdict:
-    outcome: str
-    """"PASS", "WRONG", "BUILD_FAILED", "CRASH", "TIMEOUT", "TAMPERED", "SUSPECT", "AMBIGUOUS" or "INFRA"."""
+    outcome: Outcome
     reason: str
     detail: str = ""
     median_ns: Optional[float] = None
@@ -92,9 +99,7 @@ class Evaluation:
     """What became of a submission."""
 
     id: str
-    state: str
-    """"queued", "running", "done", "failed" (the task cannot be prepared), "cancelled", "expired", or "refused" (the
-    service did not take it, so it has no id)."""
+    state: State
     verdict: Optional[Verdict] = None
     """Of those that are done, and of those refused for a candidate that is too long or no text: BUILD_FAILED."""
     error: str = ""

@@ -12,6 +12,7 @@ import sys
 import tempfile
 import threading
 import time
+import typing
 import unittest
 import unittest.mock
 from pathlib import Path
@@ -19,6 +20,7 @@ from pathlib import Path
 import httpx
 from common import FAKE_WORKER, MODULE_TASK, RIGHT, TASK, WRONG, fake_service
 from lathe_gym import client as clients
+from lathe_gym import records
 from lathe_gym import AsyncClient, Client, LatheError, LocalService, ProgressBar, Scoring, Submission, program
 from lathe_gym.env import Episode, opening
 from lathe_gym.env.verl import MachineFailed, compute_score
@@ -208,6 +210,14 @@ class Answers(unittest.TestCase):
         self.assertEqual(len({one.id for one in done}), 300)
         self.assertTrue(all(one.is_final and one.verdict for one in done))
         self.assertEqual(seen[-1], (300, 300))
+
+    def test_outcomes_and_states_have_the_services_names(self):
+        schemas = httpx.get(f"{self.service.url}/openapi.json").json()["components"]["schemas"]
+        outcomes = schemas["Verdict"]["properties"]["outcome"]["enum"]
+        self.assertCountEqual(typing.get_args(records.Outcome), outcomes)
+        states = schemas["Evaluation"]["properties"]["state"]["enum"]
+        self.assertCountEqual(typing.get_args(records.State), [*states, "refused"])
+        self.assertEqual(set(states) - records.FINAL_STATES, {"queued", "running"})
 
     def test_the_same_submission_is_the_same_evaluation(self):
         with Client(self.service.url) as client:
