@@ -8,8 +8,9 @@ Each row's `extra_info` has the field `task`."""
 
 from __future__ import annotations
 
-from functools import lru_cache
+import asyncio
 from typing import Any, Mapping, Optional
+from weakref import WeakKeyDictionary
 
 from ..client import AsyncClient
 from ..records import Scoring, Submission
@@ -19,9 +20,15 @@ class MachineFailed(RuntimeError):
     """Nothing is known of an answer, however often its machine was asked: verl has no reward for that."""
 
 
-@lru_cache(maxsize=None)
+_clients: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[Optional[str], AsyncClient]] = WeakKeyDictionary()
+
+
 def _client(url: Optional[str]) -> AsyncClient:
-    return AsyncClient(url)
+    """Connections belong to the event loop that opened them."""
+    of_loop = _clients.setdefault(asyncio.get_running_loop(), {})
+    if url not in of_loop:
+        of_loop[url] = AsyncClient(url)
+    return of_loop[url]
 
 
 async def compute_score(
@@ -37,8 +44,8 @@ async def compute_score(
     tries: int = 20,
     **_: Any,
 ) -> dict[str, Any]:
-    """The reward as `score`, with what verl logs beside it. `url` defaults to LATHE_URL, else this machine. One event
-    loop may call it. Raises MachineFailed where there is no reward after `tries`."""
+    """The reward as `score`, with what verl logs beside it. `url` defaults to LATHE_URL, else this machine. Raises
+    MachineFailed where there is no reward after `tries`."""
     answer = Submission(extra_info["task"], solution_str, is_answer=True)
     (graded,) = await _client(url).grade([answer], Scoring(reward, peer, depth), tries=tries)
     verdict = graded.evaluation.verdict
