@@ -14,7 +14,7 @@ from typing import Any, Awaitable, Callable, Generator, Mapping, Optional, Seque
 import httpx
 
 from .progress import ProgressBar
-from .records import Evaluation, Graded, Scoring, Submission, Task, Verdict
+from .records import OUTDATED, Evaluation, Graded, Scoring, Submission, Task, Verdict
 
 DEFAULT_URL = "http://127.0.0.1:8320"
 _LONGEST_WAIT_SECONDS = 50  # a long poll's; the service allows 60
@@ -22,7 +22,7 @@ _LARGEST_BATCH = 1024
 _LARGEST_BODY = 12 << 20  # the service takes 16 MiB
 _LARGEST_CANDIDATE = 1 << 20
 _BAD_CANDIDATE = "bad_candidate"  # the reason of a verdict on a text that is no candidate
-_OUTDATED = "the gym has been updated since: submit it again"  # what an older version was asked has failed so
+_UNPREPARED = "the task could not be prepared"  # said where the machine was at fault, else the task's own fault is
 _TRANSIENT = frozenset({429, 502, 503, 504})
 _OF_ONE = frozenset({400, 404, 500})  # what is asked of one evaluation may fail so where others do not
 
@@ -194,8 +194,7 @@ def _answer_to(submission: Submission, taken: _Taken, tries: int) -> Exchange[Ev
     try:
         evaluation = yield from _wait(taken, None)
         for _ in range(tries - 1):
-            machine_failed = evaluation.verdict is not None and evaluation.verdict.machine_failed
-            if not machine_failed and evaluation.error != _OUTDATED:
+            if not _may_end_otherwise(evaluation):
                 break
             (id,) = yield from _submit([submission])
             evaluation = yield from _wait(id, None)
@@ -207,6 +206,13 @@ def _answer_to(submission: Submission, taken: _Taken, tries: int) -> Exchange[Ev
     return replace(evaluation, tag=submission.tag)
 
 
+def _may_end_otherwise(evaluation: Evaluation) -> bool:
+    """Unlike what a client has cancelled or given a deadline."""
+    if evaluation.verdict is not None:
+        return evaluation.verdict.machine_failed
+    return evaluation.error in (OUTDATED, _UNPREPARED)
+
+
 def _evaluate_one(submission: Submission, tries: int) -> Exchange[Evaluation]:
     (evaluation,) = yield from _evaluate([submission], tries, None)
     if evaluation.state == "refused" and evaluation.verdict is None:
@@ -215,11 +221,18 @@ def _evaluate_one(submission: Submission, tries: int) -> Exchange[Evaluation]:
 
 
 _WITHOUT_VERDICT = {
-    "failed": "The task could not be prepared.",
-    "cancelled": "The evaluation was cancelled.",
-    "expired": "The evaluation was not done before its deadline.",
-    "refused": "The service did not take the submission.",
+    "failed": "The task could not be prepared",
+    "cancelled": "The evaluation was cancelled",
+    "expired": "The evaluation was not done before its deadline",
+    "refused": "The service did not take the submission",
 }
+
+
+def _why_no_verdict(evaluation: Evaluation) -> str:
+    if evaluation.error in (OUTDATED, _UNPREPARED):
+        return f"There is no verdict: {evaluation.error}."
+    what = _WITHOUT_VERDICT.get(evaluation.state, "There is no verdict")
+    return f"{what}: {evaluation.error}" if evaluation.error else f"{what}."
 
 
 def _grade(
@@ -237,8 +250,7 @@ def _grade(
     graded: list[Graded] = []
     for evaluation in evaluations:
         if evaluation.verdict is None:
-            reason = _WITHOUT_VERDICT.get(evaluation.state, "There is no verdict.")
-            graded.append(Graded(evaluation, f"{reason} {evaluation.error}".strip(), None))
+            graded.append(Graded(evaluation, _why_no_verdict(evaluation), None))
             continue
         if evaluation.state == "refused":
             # Every reward of a candidate that cannot be built is 0.

@@ -23,6 +23,9 @@ def _without_nulls(node: Any) -> Any:
     return {key: _without_nulls(value) for key, value in node.items() if value is not None}
 
 
+OUTDATED = "the gym has been updated since: submit it again"
+"""The error of what an older version of the gym was asked."""
+
 FINAL_STATES: frozenset[State] = frozenset({"done", "failed", "cancelled", "expired", "refused"})
 
 
@@ -111,6 +114,13 @@ class Evaluation:
     def is_final(self) -> bool:
         return self.state in FINAL_STATES
 
+    @property
+    def is_open(self) -> bool:
+        """It has ended and says nothing of task or candidate: ask again."""
+        if self.verdict is not None:
+            return self.verdict.machine_failed
+        return self.state in ("cancelled", "expired") or (self.state == "failed" and self.error == OUTDATED)
+
     @staticmethod
     def from_json(node: Mapping[str, Any]) -> "Evaluation":
         verdict = node.get("verdict")
@@ -143,11 +153,10 @@ class Graded:
     evaluation: Evaluation
     feedback: str
     reward: Optional[float]
-    """None: nothing is known (`retry`), or there is none of this verdict, as the task has no such peer: the feedback
-    says why."""
+    """None: nothing is known (`retry`), or there is none and never will be, as the task cannot be prepared or has no
+    such peer: the feedback says why."""
 
     @property
     def retry(self) -> bool:
-        """The machine failed, or the evaluation has no verdict: no reward, not a reward of 0."""
-        verdict = self.evaluation.verdict
-        return self.reward is None and (verdict is None or verdict.machine_failed)
+        """The machine failed, or the evaluation was ended early: no reward, not a reward of 0."""
+        return self.reward is None and self.evaluation.is_open

@@ -5,6 +5,7 @@ import contextlib
 import http.server
 import io
 import json
+import os
 import signal
 import socket
 import subprocess
@@ -18,7 +19,7 @@ import unittest.mock
 from pathlib import Path
 
 import httpx
-from common import FAKE_WORKER, MODULE_TASK, RIGHT, TASK, WRONG, fake_service
+from common import FAKE_WORKER, MODULE_TASK, RIGHT, TASK, UNPREPARABLE, WRONG, fake_service
 from lathe_gym import client as clients
 from lathe_gym import records
 from lathe_gym import AsyncClient, Client, LatheError, LocalService, ProgressBar, Scoring, Submission, program
@@ -119,6 +120,34 @@ class Exchanges(unittest.TestCase):
             exchange.send({"id": "new", "state": "failed", "error": "no such op"})
         (evaluation,) = end.exception.value
         self.assertEqual((evaluation.id, evaluation.error), ("new", "no such op"))
+
+    def test_a_task_that_a_machine_could_not_prepare_is_tried_again_but_not_for_ever(self):
+        exchange = clients._grade([Submission(TASK, "one")], Scoring(), tries=3, progress=None)
+        next(exchange)
+        with self.assertRaises(StopIteration) as end:
+            for id in "abc":
+                exchange.send({"items": [{"id": id}]})
+                exchange.send({"id": id, "state": "failed", "error": "the task could not be prepared"})
+        (graded,) = end.exception.value
+        self.assertEqual((graded.evaluation.id, graded.reward, graded.retry), ("c", None, False))
+        with self.assertRaisesRegex(LatheError, "the task could not be prepared"):
+            Episode(TASK)._after(graded)
+
+    def test_what_was_ended_before_its_verdict_may_be_asked_again(self):
+        for ended in ({"state": "cancelled"}, {"state": "expired"},
+                      {"state": "failed", "error": "the gym has been updated since: submit it again"}):
+            exchange = clients._grade([Submission(TASK, "one")], Scoring(), tries=1, progress=None)
+            next(exchange)
+            exchange.send({"items": [{"id": "a"}]})
+            with self.assertRaises(StopIteration) as end:
+                exchange.send({"id": "a", **ended})
+            (graded,) = end.exception.value
+            self.assertEqual((graded.reward, graded.retry), (None, True))
+
+    def test_errors_that_are_told_apart_are_worded_as_in_the_service(self):
+        service = "".join(file.read_text() for file in (Path(os.environ["LATHE_SOURCE"]) / "src/serve").glob("*.*"))
+        for error in (records.OUTDATED, clients._UNPREPARED):
+            self.assertIn(f'"{error}"', service)
 
     def test_what_a_right_kernel_of_a_task_cannot_earn_no_wrong_one_loses(self):
         scoring = Scoring("speedup", peer="onednn")
@@ -495,6 +524,18 @@ class Rewards(unittest.TestCase):
         with self.assertRaisesRegex(LatheError, "no task of that name"):
             episode.step(self.client, RIGHT)
         self.assertEqual((episode.turns, episode.done), (0, False))
+
+    def test_a_task_that_cannot_be_prepared_is_no_machine_that_failed(self):
+        (graded,) = self.client.grade([Submission(UNPREPARABLE, RIGHT)])
+        self.assertEqual((graded.evaluation.state, graded.reward, graded.retry), ("failed", None, False))
+        self.assertIn("could not be prepared: ", graded.feedback)
+        self.assertIn("have no finite error bound", graded.feedback)
+        episode = Episode(UNPREPARABLE, max_turns=2)
+        with self.assertRaisesRegex(LatheError, "could not be prepared: .*no finite error bound") as failed:
+            episode.step(self.client, RIGHT)
+        self.assertEqual((failed.exception.code, episode.turns), ("task_failed", 0))
+        with self.assertRaisesRegex(LatheError, "could not be prepared: .*no finite error bound"):
+            asyncio.run(compute_score("", RIGHT, "", {"task": UNPREPARABLE}, url=self.service.url, tries=20))
 
     def test_what_verl_calls_has_a_score(self):
         async def scored():

@@ -8,7 +8,7 @@ from nemo_gym.openai_utils import NeMoGymResponse
 from nemo_gym.server_utils import GlobalAIOHTTPAsyncClientConfig, ServerClient, set_global_aiohttp_client
 from omegaconf import OmegaConf
 
-from common import RIGHT, TASK, WRONG, fake_service
+from common import RIGHT, TASK, UNPREPARABLE, WRONG, fake_service
 from lathe_gym import LocalService
 from lathe_gym.env.nemo_gym import KernelResourcesServer, KernelServerConfig
 from served import Served
@@ -113,6 +113,20 @@ class NeMoGym(unittest.TestCase):
             answered = await client.post("lathe", "/verify", json=verify_request(RIGHT, "softmax"), cookies=seeded.cookies)
             self.assertEqual(answered.status, 400)
             self.assertIn("no task of that name", await answered.text())
+
+        self.run_with(conversation)
+
+    def test_a_task_that_cannot_be_prepared_is_no_machine_that_failed(self):
+        service = self.enterContext(LocalService(device="cpu"))
+        client = self.serve(service.url)
+
+        async def conversation():
+            seeded = await client.post("lathe", "/seed_session", json={"task": UNPREPARABLE})
+            answered = await client.post(
+                "lathe", "/verify", json=verify_request(RIGHT, UNPREPARABLE), cookies=seeded.cookies)
+            self.assertEqual(answered.status, 400)
+            self.assertNotIn("Retry-After", answered.headers)
+            self.assertRegex(await answered.text(), "could not be prepared: .*no finite error bound")
 
         self.run_with(conversation)
 

@@ -9,7 +9,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
 from trl import GRPOConfig, GRPOTrainer
 
-from common import RIGHT, TASK, WRONG, fake_service
+from common import RIGHT, TASK, UNPREPARABLE, WRONG, fake_service
 from lathe_gym import Client, LocalService, Scoring
 from lathe_gym.env.trl import reward_function
 
@@ -70,6 +70,14 @@ class GRPO(unittest.TestCase):
         conversation = [{"role": "assistant", "content": "machine_fails too"}]
         given = rewards(completions=["machine_fails", "something", conversation], prompts=["", "", ""])
         self.assertEqual([one is None for one in given], [True, False, True])
+
+    def test_why_a_task_has_no_rewards_is_a_warning(self):
+        service = self.enterContext(LocalService(device="cpu"))
+        client = self.enterContext(Client(service.url))
+        rewards = reward_function(client, Scoring("correct", depth="verify"))
+        with self.assertWarnsRegex(RuntimeWarning, "could not be prepared: .*no finite error bound"):
+            given = rewards(completions=[RIGHT, RIGHT], prompts=["", ""], task=[UNPREPARABLE, TASK])
+        self.assertEqual(given, [None, 1])
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import verifiers.v1 as vf
 
-from common import RIGHT, TASK, WRONG, fake_service
+from common import RIGHT, TASK, UNPREPARABLE, WRONG, fake_service
 from lathe_gym import LocalService
 
 
@@ -59,9 +59,9 @@ class Completions(http.server.BaseHTTPRequestHandler):
 
 
 class Verifiers(unittest.TestCase):
-    def play(self, url: str, model: Model, **fields):
+    def play(self, url: str, model: Model, task=TASK, **fields):
         rows = Path(self.enterContext(tempfile.TemporaryDirectory())) / "rows.jsonl"
-        rows.write_text(json.dumps({"task": TASK, "name": "tiny", "prompt": "Write it."}) + "\n")
+        rows.write_text(json.dumps({"task": task, "name": "tiny", "prompt": "Write it."}) + "\n")
         config_type = vf.env_config_type("lathe-kernels")
         env = vf.load_environment(config_type.model_validate({
             "taskset": {"id": "lathe-kernels", "rows": str(rows)}, "author": {"harness": {"id": "chat-harness"}},
@@ -96,6 +96,15 @@ class Verifiers(unittest.TestCase):
         episode = self.play(service.url, model)
         self.assertFalse(episode.ok)
         self.assertIn("retry", episode.errors[0].message)
+        self.assertFalse(any(trace.rewards for trace in episode.traces))
+
+    def test_a_task_that_cannot_be_prepared_fails_the_episode_otherwise(self):
+        service = self.enterContext(LocalService(device="cpu"))
+        model = self.enterContext(Model([RIGHT]))
+        episode = self.play(service.url, model, UNPREPARABLE)
+        self.assertFalse(episode.ok)
+        self.assertEqual(episode.errors[0].type, "TaskFailed")
+        self.assertIn("no finite error bound", episode.errors[0].message)
         self.assertFalse(any(trace.rewards for trace in episode.traces))
 
     def test_tasks_come_from_the_service(self):

@@ -27,8 +27,8 @@ class Observation:
 @dataclass
 class Episode:
     """Of `max_turns` answers each may improve on the last: the observation is the feedback of its verdict. It ends
-    after the last one, or at the first whose reward is `good_enough`. Both steps raise LatheError where the service
-    does not take an answer, as for a task that it does not know."""
+    after the last one, or at the first whose reward is `good_enough`. Both steps raise LatheError where no answer can
+    have a reward, as for a task that the service does not know or cannot prepare."""
 
     task: Task
     scoring: Scoring = Scoring()
@@ -63,17 +63,25 @@ class Episode:
 
     def _after(self, graded: Graded) -> Observation:
         verdict = graded.evaluation.verdict
-        if graded.evaluation.state == "refused" and verdict is None:  # nor will it be taken later
-            raise LatheError(400, "invalid", graded.evaluation.error)
-        if graded.reward is None and not graded.retry:  # there is no such peer, which no answer changes
-            raise LatheError(400, "invalid", graded.feedback)
-        if graded.reward is None:
+        if graded.retry:
             return Observation(graded.feedback, None, False, verdict)
-        good = self.good_enough is not None and graded.reward >= self.good_enough
+        reward = reward_of(graded)
+        good = self.good_enough is not None and reward >= self.good_enough
         self.done = good or self.turns + 1 >= self.max_turns
-        observation = Observation(graded.feedback, graded.reward, self.done, verdict)
+        observation = Observation(graded.feedback, reward, self.done, verdict)
         self.history.append(observation)
         return observation
+
+
+def reward_of(graded: Graded) -> float:
+    """Raises LatheError where there is none and asking again is no use, for then no answer to the task has one."""
+    if graded.reward is not None:
+        return graded.reward
+    evaluation = graded.evaluation
+    if evaluation.state == "failed":
+        raise LatheError(400, "task_failed", graded.feedback)
+    refused = evaluation.state == "refused" and evaluation.verdict is None
+    raise LatheError(400, "invalid", evaluation.error if refused else graded.feedback)
 
 
 def opening(task: Task) -> str:

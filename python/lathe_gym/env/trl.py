@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import Counter
 from typing import Any, Callable, Mapping, Optional, Sequence, Union
 
@@ -15,8 +16,9 @@ RewardFunction = Callable[..., "list[Optional[float]]"]
 def reward_function(client: Client, scoring: Scoring = Scoring(), task: Optional[Task] = None) -> RewardFunction:
     """Rewards for a batch of completions; its `task` is the data set's column `task`, or the same for all.
 
-    A completion about which nothing is known, as its machine failed, has None: TRL leaves it out. The share of each
-    outcome is logged as `lathe/OUTCOME`."""
+    A completion about which nothing is known, as its machine failed, has None: TRL leaves it out. So has one of a task
+    that is not known or cannot be prepared, and a warning says why. The share of each outcome is logged as
+    `lathe/OUTCOME`."""
 
     def reward(
         completions: Sequence[Completion], log_metric: Optional[Callable[[str, float], None]] = None, **columns: Any
@@ -25,6 +27,9 @@ def reward_function(client: Client, scoring: Scoring = Scoring(), task: Optional
         graded = client.grade(
             [Submission(of, _text(completion), is_answer=True) for of, completion in zip(tasks, completions)], scoring
         )
+        for one in graded:
+            if one.reward is None and not one.retry:
+                warnings.warn(one.feedback, RuntimeWarning, stacklevel=2)
         if log_metric:
             outcomes = Counter(one.evaluation.verdict.outcome if one.evaluation.verdict else "none" for one in graded)
             for outcome, count in outcomes.items():

@@ -15,7 +15,7 @@ from typing import Any, Union
 
 import verifiers.v1 as vf
 
-from ..client import AsyncClient, Client
+from ..client import AsyncClient, Client, LatheError
 from ..records import Scoring
 from .episode import Episode, opening
 
@@ -26,6 +26,10 @@ __all__ = ["KernelEnv", "KernelTaskset"]
 
 class MachineFailed(vf.EnvError):
     """Nothing is known of the answer: retry."""
+
+
+class TaskFailed(vf.EnvError):
+    """No answer to the task can have a reward: a rule of `--env.retries` may leave it out by this name."""
 
 
 class KernelData(vf.TaskData):
@@ -79,7 +83,10 @@ class KernelEnv(vf.Env[KernelEnvConfig]):
         async with AsyncClient(config.url) as client, agents.author.interaction(task) as interaction:
             segment = await interaction.turn()
             while not segment.terminated:
-                after = await episode.step_async(client, segment.last_reply)
+                try:
+                    after = await episode.step_async(client, segment.last_reply)
+                except LatheError as error:
+                    raise TaskFailed(str(error)) if error.status == 400 else error
                 if after.retry:
                     raise MachineFailed(f"retry: {after.feedback}")
                 if after.done:

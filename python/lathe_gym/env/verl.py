@@ -14,6 +14,7 @@ from weakref import WeakKeyDictionary
 
 from ..client import AsyncClient
 from ..records import Scoring, Submission
+from .episode import reward_of
 
 
 class MachineFailed(RuntimeError):
@@ -45,10 +46,11 @@ async def compute_score(
     **_: Any,
 ) -> dict[str, Any]:
     """The reward as `score`, with what verl logs beside it. `url` defaults to LATHE_URL, else this machine. Raises
-    MachineFailed where there is no reward after `tries`."""
+    MachineFailed where there is no reward after `tries`, and LatheError where no answer to the task can have one."""
     answer = Submission(extra_info["task"], solution_str, is_answer=True)
     (graded,) = await _client(url).grade([answer], Scoring(reward, peer, depth), tries=tries)
-    verdict = graded.evaluation.verdict
-    if graded.reward is None or verdict is None:
+    if graded.retry:
         raise MachineFailed(graded.feedback)
-    return {"score": graded.reward, "passed": float(verdict.passed), "outcome": verdict.outcome}
+    score, verdict = reward_of(graded), graded.evaluation.verdict
+    assert verdict is not None
+    return {"score": score, "passed": float(verdict.passed), "outcome": verdict.outcome}
