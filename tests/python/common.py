@@ -44,6 +44,19 @@ reference = { kind = "process", source = "twice.py" }
 """,
     "files": {"twice.py": "import torch\n\n\nclass Model(torch.nn.Module):\n    def forward(self, x):\n        return x + x\n"},
 }
+RIGHT_MODULE = """\"\"\"lathe
+[host]
+language = "python"
+entry = "ModelNew"
+\"\"\"
+import torch
+
+
+class ModelNew(torch.nn.Module):
+    def forward(self, x):
+        return 2 * x
+"""
+WRONG_MODULE = RIGHT_MODULE.replace("2 * x", "3 * x")
 
 
 def fake_service(*more: str) -> LocalService:

@@ -84,6 +84,13 @@ def reward_of(graded: Graded) -> float:
     raise LatheError(400, "invalid", evaluation.error if refused else graded.feedback)
 
 
+def status_for_clients(error: LatheError) -> int:
+    """Of an HTTP answer to an environment's own client, who has no part in tokens and connections to the service."""
+    if error.status in (400, 404, 413):
+        return error.status
+    return 503 if error.status in (0, 429, 503) else 502
+
+
 def opening(task: Task) -> str:
     """The first message of a conversation for which there is no better prompt. Lathe's own, with the device and the
     format explained, are in the data sets that `lathe data` writes."""

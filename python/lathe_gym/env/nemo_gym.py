@@ -27,7 +27,7 @@ from pydantic import BaseModel, PrivateAttr
 
 from ..client import AsyncClient, LatheError
 from ..records import Scoring
-from .episode import Episode, Observation
+from .episode import Episode, Observation, status_for_clients
 
 TaskField = Union[str, dict[str, Any]]
 
@@ -120,7 +120,7 @@ class KernelResourcesServer(SimpleResourcesServer):
         try:
             return await episode.step_async(self._lathe(), answer)
         except LatheError as error:
-            raise HTTPException(error.status or 503, str(error)) from None
+            raise HTTPException(status_for_clients(error), str(error)) from None
 
     def _new_episode(self, task: TaskField) -> Episode:
         scoring = Scoring(self.config.reward, self.config.peer, self.config.depth)

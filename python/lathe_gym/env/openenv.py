@@ -3,19 +3,21 @@
     uvicorn.run(create_app(Client("http://gym:8320")), port=8000)
 
 Over `/ws` a session is an episode. `/step` without a session, as OpenEnv has it, judges one answer to the action's
-own task."""
+own task. A mistake of the client's is a status of 400 and its `detail`, or over `/ws` an error with the same words."""
 
 from __future__ import annotations
 
 import uuid
+from collections.abc import Mapping
 from typing import Any, Optional
 
-from fastapi import FastAPI
+from fastapi import FastAPI, Request
+from fastapi.responses import JSONResponse
 from openenv.core.env_server import Action, Environment, Observation, State, create_fastapi_app
 from openenv.core.env_server.types import EnvironmentMetadata
 from pydantic import Field
 
-from ..client import Client
+from ..client import Client, LatheError
 from ..records import Scoring, Task
 from . import episode as core
 
@@ -59,7 +61,9 @@ class KernelEnvironment(Environment[KernelAction, KernelObservation, KernelState
         **_: Any,
     ) -> KernelObservation:
         """`task` as in a submission; without one the service's first. `prompt`: the first observation."""
-        chosen = task if task is not None else sorted(self._client.tasks())[0]
+        chosen = _checked(task) if task is not None else self._first_task()
+        if not isinstance(prompt, (str, type(None))):
+            raise _mistake("the prompt is no text")
         self._id = episode_id or uuid.uuid4().hex
         self._episode = core.Episode(chosen, self._scoring, self._max_turns, tag=self._id)
         return KernelObservation(feedback=prompt if prompt is not None else core.opening(chosen))
@@ -67,10 +71,12 @@ class KernelEnvironment(Environment[KernelAction, KernelObservation, KernelState
     def step(self, action: KernelAction, timeout_s: Optional[float] = None, **_: Any) -> KernelObservation:
         if self._episode is None:
             if action.task is None:
-                raise ValueError("reset first, or name the action's task")
-            self._episode = core.Episode(action.task, self._scoring, 1)
+                raise _mistake("there is no task: send one with the action, or over /ws reset first")
+            self._episode = core.Episode(_checked(action.task), self._scoring, 1)
         elif action.task is not None:
-            raise ValueError("an episode's task is chosen by its reset")
+            raise _mistake("an episode's task is chosen by its reset: leave it out of the action")
+        elif self._episode.done:
+            raise _mistake("the episode is over: reset begins another")
         after = self._episode.step(self._client, action.answer)
         verdict = after.verdict
         return KernelObservation(
@@ -81,6 +87,12 @@ class KernelEnvironment(Environment[KernelAction, KernelObservation, KernelState
             outcome=verdict.outcome if verdict else "",
             reason=verdict.reason if verdict else "",
         )
+
+    def _first_task(self) -> str:
+        names = self._client.tasks()
+        if not names:
+            raise _mistake('the service has no tasks of its own: reset with one, {"task": {"toml": TEXT}}')
+        return min(names)
 
     @property
     def state(self) -> KernelState:
@@ -98,11 +110,30 @@ class KernelEnvironment(Environment[KernelAction, KernelObservation, KernelState
         )
 
 
+def _mistake(message: str) -> LatheError:
+    return LatheError(400, "invalid", message)
+
+
+def _checked(task: Any) -> Task:
+    """What the service says of a task's fields is as clear; this is for what cannot be sent or shown."""
+    named = {"name": task} if isinstance(task, str) else task
+    if isinstance(named, Mapping) and isinstance(named.get("files") or {}, Mapping):
+        texts = [named.get(key) for key in ("toml", "name", "digest")]
+        if any(texts) and all(isinstance(text, (str, type(None))) for text in texts):
+            return task  # type: ignore[no-any-return]
+    raise _mistake('a task is a name, a digest, {"toml": TEXT}, or of a module {"toml": TEXT, "files": {NAME: TEXT}}')
+
+
+async def _answer_to_mistake(_: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, LatheError)
+    return JSONResponse({"detail": str(error)}, core.status_for_clients(error))
+
+
 def create_app(
     client: Client, scoring: Scoring = Scoring(), max_turns: int = 1, max_sessions: int = 256
 ) -> FastAPI:
     """The client is shared by all sessions and outlives the app."""
-    return create_fastapi_app(
+    app: FastAPI = create_fastapi_app(
         lambda: KernelEnvironment(client, scoring, max_turns),
         KernelAction,
         KernelObservation,
@@ -110,3 +141,5 @@ def create_app(
         env_name="lathe",
         state_cls=KernelState,
     )
+    app.add_exception_handler(LatheError, _answer_to_mistake)
+    return app
