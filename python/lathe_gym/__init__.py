@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Union
 
 from .client import AsyncClient, Client, LatheError
 from .progress import ProgressBar
-from .records import Evaluation, Graded, Interval, Scoring, Submission, Verdict
+from .records import Evaluation, Graded, Interval, Scoring, Submission, TaskText, Verdict
 from .service import LocalService, program
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ __all__ = [
     "ProgressBar",
     "Scoring",
     "Submission",
+    "TaskText",
     "Verdict",
     "load",
     "program",

@@ -10,11 +10,12 @@ import re
 import time
 from dataclasses import dataclass, field, replace
 from typing import Any, Awaitable, Callable, Generator, Mapping, Optional, Sequence, TypeVar, Union
+from urllib.parse import quote
 
 import httpx
 
 from .progress import ProgressBar
-from .records import OUTDATED, Evaluation, Graded, Scoring, Submission, Task, Verdict
+from .records import OUTDATED, Evaluation, Graded, Scoring, Submission, Task, TaskText, Verdict
 
 DEFAULT_URL = "http://127.0.0.1:8320"
 _LONGEST_WAIT_SECONDS = 50  # a long poll's; the service allows 60
@@ -158,6 +159,10 @@ def _evidence(id: str) -> Exchange[dict[str, Any]]:
 
 def _cancel(id: str) -> Exchange[Evaluation]:
     return Evaluation.from_json((yield from _call("DELETE", f"/v1/evaluations/{_checked(id)}")))
+
+
+def _task(name: str) -> Exchange[TaskText]:
+    return TaskText.from_json((yield from _call("GET", f"/v1/tasks/{quote(name, safe='')}")))
 
 
 def _wait(id: str, seconds: Optional[float]) -> Exchange[Evaluation]:
@@ -439,6 +444,10 @@ class Client:
         """Digests by name."""
         return {item["name"]: item["digest"] for item in self._run(_call("GET", "/v1/tasks"))["items"]}
 
+    def task(self, name: str) -> TaskText:
+        """What the name stands for. LatheError 404: there is no such task, or a service of before has no such page."""
+        return self._run(_task(name))
+
     def _run(self, exchange: Exchange[Value]) -> Value:
         try:
             call = next(exchange)
@@ -520,6 +529,9 @@ class AsyncClient:
 
     async def tasks(self) -> dict[str, str]:
         return {item["name"]: item["digest"] for item in (await self._run(_call("GET", "/v1/tasks")))["items"]}
+
+    def task(self, name: str) -> Awaitable[TaskText]:
+        return self._run(_task(name))
 
     async def _run(self, exchange: Exchange[Value]) -> Value:
         try:

@@ -30,6 +30,19 @@ FINAL_STATES: frozenset[State] = frozenset({"done", "failed", "cancelled", "expi
 
 
 @dataclass(frozen=True)
+class TaskText:
+    """A task that the service knows by name."""
+
+    name: str
+    digest: str
+    toml: str
+
+    @staticmethod
+    def from_json(node: Mapping[str, Any]) -> "TaskText":
+        return TaskText(node["name"], node["digest"], node["toml"])
+
+
+@dataclass(frozen=True)
 class Submission:
     """A candidate to judge. The same task, candidate and depth are the same evaluation, however often they are sent."""
 

@@ -23,8 +23,9 @@ from common import FAKE_WORKER, MODULE_TASK, RIGHT, TASK, UNPREPARABLE, WRONG, f
 from lathe_gym import client as clients
 from lathe_gym import records
 from lathe_gym import AsyncClient, Client, LatheError, LocalService, ProgressBar, Scoring, Submission, program
-from lathe_gym.env import Episode, opening
+from lathe_gym.env import Episode, opening, opening_async
 from lathe_gym.env.verl import MachineFailed, compute_score
+from task_pages import TASKS, TaskPages
 
 def submissions(count: int, text: str = "candidate") -> "list[Submission]":
     return [Submission(TASK, f"{text} {i} sleep=0.001", tag=f"tag {i}") for i in range(count)]
@@ -341,6 +342,54 @@ class Answers(unittest.TestCase):
             self.assertEqual(client.wait(id).state, "cancelled")
 
 
+class NamedTasks(unittest.TestCase):
+    """Against the service where it has a page for each task, else against a stand-in for those pages."""
+
+    @classmethod
+    def setUpClass(cls):
+        service = cls.enterClassContext(fake_service())
+        has_texts = httpx.get(f"{service.url}/v1/tasks/softmax_rows").status_code == 200
+        cls.url = service.url if has_texts else cls.enterClassContext(TaskPages()).url
+        cls.client = cls.enterClassContext(Client(cls.url))
+
+    def asked_async(self, ask):
+        async def answer():
+            async with AsyncClient(self.url) as client:
+                return await ask(client)
+
+        return asyncio.run(answer())
+
+    def test_have_their_text(self):
+        for task in (self.client.task("softmax_rows"), self.asked_async(lambda client: client.task("softmax_rows"))):
+            self.assertEqual((task.name, task.digest), ("softmax_rows", self.client.tasks()["softmax_rows"]))
+            self.assertEqual(task.toml.strip(), (TASKS / "softmax_rows.toml").read_text().strip())
+
+    def test_that_there_are_not_are_errors(self):
+        for name in ("softmax", "../tasks", "a?b#c", "a/b", "ä", ""):
+            with self.subTest(name), self.assertRaises(LatheError) as unknown:
+                self.client.task(name)
+            self.assertEqual(unknown.exception.status, 404)
+
+    def test_open_with_their_whole_text(self):
+        text = (TASKS / "softmax_rows.toml").read_text().strip()
+        for task in ("softmax_rows", {"name": "softmax_rows"}):
+            first = opening(task, self.client)
+            self.assertIn(f"```toml\n{text}\n```", first)
+            self.assertIn("/*lathe", first)
+            self.assertEqual(self.asked_async(lambda client: opening_async(task, client)), first)
+
+    def test_open_with_their_name_where_the_service_tells_no_texts(self):
+        with TaskPages(has_texts=False) as before, Client(before.url) as client:
+            self.assertEqual(opening("softmax_rows", client), opening("softmax_rows"))
+            self.assertIn("Lathe's task softmax_rows.", opening("softmax_rows", client))
+
+    def test_a_text_that_was_sent_is_shown_without_asking(self):
+        with Client(f"http://127.0.0.1:{free_port()}", patience_seconds=0) as nobody:
+            self.assertEqual(opening(TASK, nobody), opening(TASK))
+            with self.assertRaisesRegex(LatheError, "no Lathe service answers"):
+                opening("softmax_rows", nobody)
+
+
 class Faults(unittest.TestCase):
     def test_a_full_queue_is_waited_for(self):
         with fake_service("--max-unfinished", "8") as service, Client(service.url) as client:
@@ -555,6 +604,7 @@ class Rewards(unittest.TestCase):
         module = opening(MODULE_TASK)
         self.assertIn("`twice.py` is:\n\n```python\nimport torch", module)
         self.assertIn('"""lathe front matter', module)
+        self.assertIn('"""lathe front matter', opening({"toml": MODULE_TASK["toml"]}))
 
 
 class MachinesThatFail(unittest.TestCase):

@@ -8,6 +8,7 @@ from openenv import GenericEnvClient
 
 from common import MODULE_TASK, RIGHT, RIGHT_MODULE, TASK, UNPREPARABLE, WRONG, WRONG_MODULE, fake_service
 from served import Served
+from task_pages import TASKS, TaskPages
 from lathe_gym import Client, LocalService, Scoring
 from lathe_gym.env.openenv import create_app
 
@@ -52,6 +53,13 @@ class OpenEnv(unittest.TestCase):
             step = http.post("/step", json={"action": {"answer": RIGHT, "task": TASK}}).json()
             self.assertEqual((step["reward"], step["done"]), (1, True))
             self.assertEqual(http.post("/step", json={"action": {"reply": RIGHT}}).status_code, 422)
+
+    def test_the_first_observation_of_a_named_task_has_its_text(self):
+        client = self.enterContext(Client(self.enterContext(TaskPages()).url))
+        served = self.enterContext(Served(create_app(client)))
+        with GenericEnvClient(base_url=served.url).sync() as env:
+            first = env.reset(task="softmax_rows").observation["feedback"]
+        self.assertIn((TASKS / "softmax_rows.toml").read_text().strip(), first)
 
     def test_a_mistake_is_refused_with_what_helps(self):
         mistakes = (

@@ -13,6 +13,7 @@ import verifiers.v1 as vf
 
 from common import RIGHT, TASK, UNPREPARABLE, WRONG, fake_service
 from lathe_gym import LocalService
+from task_pages import TASKS, TaskPages
 
 
 class Model(http.server.ThreadingHTTPServer):
@@ -114,6 +115,13 @@ class Verifiers(unittest.TestCase):
         config = vf.taskset_config_type("lathe-kernels").model_validate({"id": "lathe-kernels"})
         names = [task.data.name for task in vf.load_taskset(config)]
         self.assertIn("softmax_rows", names)
+
+    def test_prompts_of_named_tasks_have_their_text(self):
+        pages = self.enterContext(TaskPages())
+        config = vf.taskset_config_type("lathe-kernels").model_validate(
+            {"id": "lathe-kernels", "url": pages.url, "tasks": ["softmax_rows"]})
+        (task,) = vf.load_taskset(config)
+        self.assertIn((TASKS / "softmax_rows.toml").read_text().strip(), task.data.prompt)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,6 @@
 trainer's package: `trl`, `verifiers`, `openenv`, `nemo_gym`, `verl`; what they share needs none."""
 
 from ..records import Scoring
-from .episode import Episode, Observation, opening
+from .episode import Episode, Observation, opening, opening_async
 
-__all__ = ["Episode", "Observation", "Scoring", "opening"]
+__all__ = ["Episode", "Observation", "Scoring", "opening", "opening_async"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import Any, Optional
 
@@ -91,9 +92,42 @@ def status_for_clients(error: LatheError) -> int:
     return 503 if error.status in (0, 429, 503) else 502
 
 
-def opening(task: Task) -> str:
-    """The first message of a conversation for which there is no better prompt. Lathe's own, with the device and the
-    format explained, are in the data sets that `lathe data` writes."""
+def opening(task: Task, client: Optional[Client] = None) -> str:
+    """The first message of a conversation for which there is no better prompt. Of a task that is given by its name
+    the client asks the service for the text. Lathe's own prompts, with the device and the format explained, are in the
+    data sets that `lathe data` writes."""
+    name = _name_of(task)
+    if client is None or not name:
+        return _opening(task)
+    try:
+        return _opening({"toml": client.task(name).toml})
+    except LatheError as error:
+        return _opening_without_text(task, error)
+
+
+async def opening_async(task: Task, client: AsyncClient) -> str:
+    """As opening."""
+    name = _name_of(task)
+    if not name:
+        return _opening(task)
+    try:
+        return _opening({"toml": (await client.task(name)).toml})
+    except LatheError as error:
+        return _opening_without_text(task, error)
+
+
+def _name_of(task: Task) -> str:
+    return task if isinstance(task, str) else task.get("name") or ""
+
+
+def _opening_without_text(task: Task, error: LatheError) -> str:
+    """Services of before tell no texts, nor does any that of a digest."""
+    if error.status != 404:
+        raise error
+    return _opening(task)
+
+
+def _opening(task: Task) -> str:
     fields: dict[str, Any] = {"name": task} if isinstance(task, str) else {key: value for key, value in task.items() if value}
     modules: dict[str, str] = fields.get("files", {})
     what = f"Lathe's task {next(iter(fields.values()))}."
@@ -101,6 +135,7 @@ def opening(task: Task) -> str:
         blocks = [f"this task of Lathe:\n\n```toml\n{fields['toml'].strip()}\n```"]
         blocks += [f"`{name}` is:\n\n```python\n{text.strip()}\n```" for name, text in modules.items() if text]
         what = "\n\n".join(blocks)
-    mark = '"""lathe' if modules else "/*lathe"
+    is_module = modules or re.search(r"""\bkind\s*=\s*["']process["']""", fields.get("toml", ""))
+    mark = '"""lathe' if is_module else "/*lathe"
     how = f"Answer with the candidate, its {mark} front matter included, in one fenced block."
     return f"Write a fast kernel for {what}\n\n{how}"

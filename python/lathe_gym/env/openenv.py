@@ -66,7 +66,7 @@ class KernelEnvironment(Environment[KernelAction, KernelObservation, KernelState
             raise _mistake("the prompt is no text")
         self._id = episode_id or uuid.uuid4().hex
         self._episode = core.Episode(chosen, self._scoring, self._max_turns, tag=self._id)
-        return KernelObservation(feedback=prompt if prompt is not None else core.opening(chosen))
+        return KernelObservation(feedback=prompt if prompt is not None else core.opening(chosen, self._client))
 
     def step(self, action: KernelAction, timeout_s: Optional[float] = None, **_: Any) -> KernelObservation:
         if self._episode is None:
@@ -120,7 +120,7 @@ def _checked(task: Any) -> Task:
     if isinstance(named, Mapping) and isinstance(named.get("files") or {}, Mapping):
         texts = [named.get(key) for key in ("toml", "name", "digest")]
         if any(texts) and all(isinstance(text, (str, type(None))) for text in texts):
-            return task  # type: ignore[no-any-return]
+            return task
     raise _mistake('a task is a name, a digest, {"toml": TEXT}, or of a module {"toml": TEXT, "files": {NAME: TEXT}}')
 
 

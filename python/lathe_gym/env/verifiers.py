@@ -51,19 +51,17 @@ class KernelTasksetConfig(vf.TasksetConfig):
 
 class KernelTaskset(vf.Taskset[KernelTask, KernelTasksetConfig]):
     def load(self) -> Iterator[KernelTask]:
-        for row in self._rows():
-            task = row["task"]
-            prompt = row.get("prompt") or opening(task)
-            data = KernelData(name=str(row.get("name", "")) or None, prompt=prompt, task=task)
-            yield KernelTask(data, self.config.task)
+        with Client(self.config.url) as client:
+            for row in self._rows(client):
+                task = row["task"]
+                prompt = row.get("prompt") or opening(task, client)
+                data = KernelData(name=str(row.get("name", "")) or None, prompt=prompt, task=task)
+                yield KernelTask(data, self.config.task)
 
-    def _rows(self) -> list[dict[str, Any]]:
+    def _rows(self, client: Client) -> list[dict[str, Any]]:
         if self.config.rows is not None:
             return [json.loads(line) for line in self.config.rows.read_text().splitlines() if line.strip()]
-        names = list(self.config.tasks)
-        if not names:
-            with Client(self.config.url) as client:
-                names = sorted(client.tasks())
+        names = list(self.config.tasks) or sorted(client.tasks())
         return [{"task": name, "name": name} for name in names]
 
 
