@@ -1,7 +1,14 @@
 """TRL's GRPOTrainer with rewards of a real gym, on the CPU."""
 
+import contextlib
+import functools
+import os
+import re
+import shutil
 import tempfile
 import unittest
+import unittest.mock
+from pathlib import Path
 
 import torch
 from datasets import Dataset
@@ -13,6 +20,7 @@ from common import RIGHT, TASK, UNPREPARABLE, WRONG, fake_service
 from lathe_gym import Client, LocalService, Scoring
 from lathe_gym.env.trl import reward_function
 
+SOURCE = Path(os.environ["LATHE_SOURCE"])
 ANSWERS = [RIGHT, WRONG, "I cannot."]
 
 
@@ -23,6 +31,18 @@ def tokenizer() -> PreTrainedTokenizerFast:
     made.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     return PreTrainedTokenizerFast(
         tokenizer_object=made, pad_token="<pad>", eos_token="<end>", clean_up_tokenization_spaces=False)
+
+
+def small_model(words: PreTrainedTokenizerFast) -> Qwen2ForCausalLM:
+    return Qwen2ForCausalLM(Qwen2Config(
+        vocab_size=len(words), hidden_size=32, intermediate_size=32, num_hidden_layers=1, num_attention_heads=2,
+        num_key_value_heads=2, pad_token_id=0, bos_token_id=None, eos_token_id=1))
+
+
+def one_step(*_, **__) -> GRPOConfig:
+    return GRPOConfig(
+        output_dir="trained", max_steps=1, per_device_train_batch_size=4, num_generations=4, max_completion_length=2,
+        save_strategy="no", report_to=[], use_cpu=True, bf16=False)
 
 
 def share_of_right(model: Qwen2ForCausalLM, words: PreTrainedTokenizerFast) -> float:
@@ -38,9 +58,7 @@ class GRPO(unittest.TestCase):
         folder = self.enterContext(tempfile.TemporaryDirectory())
         torch.manual_seed(7)
         words = tokenizer()
-        model = Qwen2ForCausalLM(Qwen2Config(
-            vocab_size=len(words), hidden_size=32, intermediate_size=32, num_hidden_layers=1, num_attention_heads=2,
-            num_key_value_heads=2, pad_token_id=0, bos_token_id=None, eos_token_id=1))
+        model = small_model(words)
         before = share_of_right(model, words)
         rewards = reward_function(client, Scoring("correct", depth="verify"))
         trainer = GRPOTrainer(
@@ -70,6 +88,25 @@ class GRPO(unittest.TestCase):
         conversation = [{"role": "assistant", "content": "machine_fails too"}]
         given = rewards(completions=["machine_fails", "something", conversation], prompts=["", "", ""])
         self.assertEqual([one is None for one in given], [True, False, True])
+
+    def test_the_readmes_lines_run(self):
+        """With a small model of the name that they load, a service of one task, and one step."""
+        tasks = self.enterContext(tempfile.TemporaryDirectory())
+        shutil.copy(SOURCE / "tasks" / "softmax_rows.toml", tasks)
+        service = self.enterContext(LocalService(device="cpu", more=["--tasks", tasks]))
+        self.enterContext(unittest.mock.patch.dict(os.environ, {"LATHE_URL": service.url}))
+        self.enterContext(contextlib.chdir(self.enterContext(tempfile.TemporaryDirectory())))
+        (lines,) = re.findall(r"```python\n(.*?)```", (SOURCE / "README.md").read_text(), re.DOTALL)
+        (name,) = re.findall(r'GRPOTrainer\("(.*?)"', lines)
+        words = tokenizer()
+        words.chat_template = "{{ messages[0]['content'] }}"
+        small_model(words).save_pretrained(name)
+        trainer = functools.partial(GRPOTrainer, processing_class=words)
+        run = {}
+        with unittest.mock.patch("trl.GRPOTrainer", trainer), unittest.mock.patch("trl.GRPOConfig", one_step):
+            exec(lines, run)
+        (row,) = run["rows"]
+        self.assertEqual(row["task"], "softmax_rows")
 
     def test_why_a_task_has_no_rewards_is_a_warning(self):
         service = self.enterContext(LocalService(device="cpu"))
