@@ -89,6 +89,18 @@ class GRPO(unittest.TestCase):
         given = rewards(completions=["machine_fails", "something", conversation], prompts=["", "", ""])
         self.assertEqual([one is None for one in given], [True, False, True])
 
+    def test_a_message_in_parts_is_its_text(self):
+        service = self.enterContext(LocalService(device="cpu"))
+        client = self.enterContext(Client(service.url))
+        rewards = reward_function(client, Scoring("correct", depth="verify"), task=TASK)
+        parts = [{"type": "text", "text": RIGHT[:40]}, {"type": "text", "text": RIGHT[40:]}]
+        conversations = [[{"role": "assistant", "content": content}] for content in (parts, RIGHT, None)]
+        self.assertEqual(rewards(completions=conversations, prompts=["", "", ""]), [1, 1, 0])
+
+    def test_completions_of_no_task_are_refused_with_what_helps(self):
+        with self.assertRaisesRegex(ValueError, "column `task`"):
+            reward_function(self.enterContext(Client("http://nobody")))(completions=["a"], prompts=[""])
+
     def test_the_readmes_lines_run(self):
         """With a small model of the name that they load, a service of one task, and one step."""
         tasks = self.enterContext(tempfile.TemporaryDirectory())

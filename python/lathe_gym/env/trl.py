@@ -23,6 +23,8 @@ def reward_function(client: Client, scoring: Scoring = Scoring(), task: Optional
     def reward(
         completions: Sequence[Completion], log_metric: Optional[Callable[[str, float], None]] = None, **columns: Any
     ) -> list[Optional[float]]:
+        if task is None and "task" not in columns:
+            raise ValueError("name the task of the completions: by the data set's column `task`, or reward_function(task=)")
         tasks = [task] * len(completions) if task is not None else columns["task"]
         graded = client.grade(
             [Submission(of, _text(completion), is_answer=True) for of, completion in zip(tasks, completions)], scoring
@@ -41,5 +43,6 @@ def reward_function(client: Client, scoring: Scoring = Scoring(), task: Optional
 
 
 def _text(completion: Completion) -> str:
-    """A conversation's answer is its last message."""
-    return completion if isinstance(completion, str) else str(completion[-1]["content"])
+    """A conversation's answer is its last message, which may be in parts."""
+    content = completion if isinstance(completion, str) else completion[-1].get("content") or ""
+    return content if isinstance(content, str) else "".join(part.get("text") or "" for part in content)
