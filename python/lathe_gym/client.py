@@ -9,7 +9,7 @@ import random
 import re
 import time
 from dataclasses import dataclass, field, replace
-from typing import Any, Awaitable, Callable, Generator, Mapping, Optional, Sequence, TypeVar, Union
+from typing import Any, Callable, Generator, Mapping, Optional, Sequence, TypeVar, Union
 from urllib.parse import quote
 
 import httpx
@@ -43,6 +43,10 @@ class LatheError(Exception):
         self.message = message
         self.request_id = request_id
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Trainers' processes send it to one another."""
+        return type(self), (self.status, self.code, self.message, self.request_id)
+
 
 @dataclass(frozen=True)
 class _Call:
@@ -60,6 +64,21 @@ def _call(
     method: str, path: str, query: Mapping[str, Any] = {}, body: Optional[Mapping[str, Any]] = None
 ) -> Exchange[dict[str, Any]]:
     return (yield _Call(method, path, query, body))
+
+
+def _read(what: Callable[[Any], Value], answer: Any) -> Value:
+    """What another server says in JSON is an error about the server."""
+    try:
+        return what(answer)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise LatheError(200, "answer", "the answer is none of a Lathe service: is the URL right?") from error
+
+
+def _items(answer: Mapping[str, Any], count: int) -> list[dict[str, Any]]:
+    items: list[dict[str, Any]] = [dict(item) for item in answer["items"]]
+    if len(items) != count:
+        raise KeyError("as many items as were sent")
+    return items
 
 
 def _batches(submissions: Sequence[Submission]) -> Generator[list[dict[str, Any]], None, None]:
@@ -112,8 +131,9 @@ def _submit_each(submissions: Sequence[Submission], query: Mapping[str, str] = {
         missing = list(zip(places, batch))
         while missing:
             answer = yield _Call("POST", "/v1/evaluations/batch", query, {"items": [item for _, item in missing]})
+            receipts = _read(lambda answer: _items(answer, len(missing)), answer)
             busy = []
-            for (place, item), receipt in zip(missing, answer["items"]):
+            for (place, item), receipt in zip(missing, receipts):
                 error = receipt.get("error")
                 if error is None:
                     taken[place] = receipt["id"]
@@ -122,7 +142,7 @@ def _submit_each(submissions: Sequence[Submission], query: Mapping[str, str] = {
                 else:
                     taken[place] = LatheError(400, error["code"], error["message"])
             if len(busy) == len(missing):
-                raise LatheError(429, "busy", answer["items"][0]["error"]["message"])
+                raise LatheError(429, "busy", receipts[0]["error"]["message"])
             missing = busy
     return taken
 
@@ -158,11 +178,16 @@ def _evidence(id: str) -> Exchange[dict[str, Any]]:
 
 
 def _cancel(id: str) -> Exchange[Evaluation]:
-    return Evaluation.from_json((yield from _call("DELETE", f"/v1/evaluations/{_checked(id)}")))
+    return _read(Evaluation.from_json, (yield from _call("DELETE", f"/v1/evaluations/{_checked(id)}")))
 
 
 def _task(name: str) -> Exchange[TaskText]:
-    return TaskText.from_json((yield from _call("GET", f"/v1/tasks/{quote(name, safe='')}")))
+    return _read(TaskText.from_json, (yield from _call("GET", f"/v1/tasks/{quote(name, safe='')}")))
+
+
+def _tasks() -> Exchange[dict[str, str]]:
+    answer = yield from _call("GET", "/v1/tasks")
+    return _read(lambda answer: {item["name"]: item["digest"] for item in answer["items"]}, answer)
 
 
 def _wait(id: str, seconds: Optional[float]) -> Exchange[Evaluation]:
@@ -170,7 +195,7 @@ def _wait(id: str, seconds: Optional[float]) -> Exchange[Evaluation]:
     while True:
         left = _LONGEST_WAIT_SECONDS if end is None else max(0.0, end - time.monotonic())
         answer = yield _Call("GET", f"/v1/evaluations/{id}", {"wait": min(left, _LONGEST_WAIT_SECONDS)})
-        evaluation = Evaluation.from_json(answer)
+        evaluation = _read(Evaluation.from_json, answer)
         if evaluation.is_final or left <= _LONGEST_WAIT_SECONDS and end is not None:
             return evaluation
 
@@ -309,7 +334,7 @@ class _Settings:
         if not re.fullmatch("[A-Za-z0-9_]*", secret):
             raise LatheError(0, "bad_token", "the token is none that `lathe serve token add` prints: lathe_ and digits")
         place = (url or os.environ.get("LATHE_URL") or DEFAULT_URL).strip().rstrip("/")
-        if not re.fullmatch(r"(?i:https?)://[^/?#@\s:][^/?#@\s]*(/[^?#@\s]*)?", place):
+        if not re.fullmatch(r"(?i:https?)://(\[[0-9a-fA-F:.]+\]|[^/?#@\s:\[\]]+)(:\d{1,5})?(/[^?#@\s]*)?", place):
             shown = "the URL" if "@" in place else repr(place)  # a password stands before an @
             lacks_scheme = re.fullmatch(r"(\[[0-9a-fA-F:.]+\]|[\w.-]+)(:\d+)?(/[^?#@\s]*)?", place)
             remedy = f"http://{place}" if lacks_scheme else "http://HOST:8320"
@@ -320,7 +345,9 @@ class _Settings:
         headers = {"Authorization": f"Bearer {self.token}"} if self.token else {}
         # One's own connections are waited for as long as their answers take: that is no fault of the service's.
         timeout = httpx.Timeout(30, read=_LONGEST_WAIT_SECONDS + 30, pool=None)
-        return {"base_url": self.url, "headers": headers, "timeout": timeout}
+        # What HTTP_PROXY names reaches no service of this machine's own.
+        direct = {f"all://{host}": None for host in ("localhost", "127.0.0.1", "[::1]")}
+        return {"base_url": self.url, "headers": headers, "timeout": timeout, "mounts": direct}
 
 
 class _Attempts:
@@ -331,7 +358,7 @@ class _Attempts:
         self._end: Optional[float] = None  # from the first failure on
         self._pause = 0.1
 
-    def pause_after(self, response: Optional[httpx.Response], error: Optional[httpx.TransportError]) -> Optional[float]:
+    def pause_after(self, response: Optional[httpx.Response], error: Optional[httpx.RequestError]) -> Optional[float]:
         """None: the answer is good. Raises LatheError where asking again is no use."""
         if response is not None and response.is_success:
             return None
@@ -346,7 +373,8 @@ class _Attempts:
         if time.monotonic() + pause > self._end:
             if response is not None:
                 raise _refusal(response)
-            raise LatheError(0, "unreachable", f"no Lathe service answers at {self._settings.url}: {error}") from error
+            why = str(error) or type(error).__name__  # a timeout says nothing
+            raise LatheError(0, "unreachable", f"no Lathe service answers at {self._settings.url}: {why}") from error
         return pause
 
 
@@ -362,8 +390,11 @@ def _refusal(response: httpx.Response) -> LatheError:
         document = response.json()
         error = (document["items"][0] if "items" in document else document)["error"]
         return LatheError(response.status_code, error["code"], error["message"], error.get("request_id", ""))
-    except (ValueError, KeyError, TypeError):
-        return LatheError(response.status_code, "answer", f"HTTP {response.status_code} from something that is no Lathe")
+    except (ValueError, KeyError, TypeError, IndexError):
+        place = response.headers.get("Location", "") if response.is_redirect else ""
+        remedy = f", which points to {place}: give that server's URL" if place else ""
+        what = f"HTTP {response.status_code} from something that is no Lathe{remedy}"
+        return LatheError(response.status_code, "answer", what)
 
 
 def _arguments_of(call: _Call) -> dict[str, Any]:
@@ -442,7 +473,7 @@ class Client:
 
     def tasks(self) -> dict[str, str]:
         """Digests by name."""
-        return {item["name"]: item["digest"] for item in self._run(_call("GET", "/v1/tasks"))["items"]}
+        return self._run(_tasks())
 
     def task(self, name: str) -> TaskText:
         """What the name stands for. LatheError 404: there is no such task, or a service of before has no such page."""
@@ -470,7 +501,7 @@ class Client:
             response, error = None, None
             try:
                 response = self._http.request(call.method, call.path, **_arguments_of(call))
-            except httpx.TransportError as raised:
+            except httpx.RequestError as raised:
                 error = raised
             pause = attempts.pause_after(response, error)
             if pause is None:
@@ -497,41 +528,41 @@ class AsyncClient:
     async def close(self) -> None:
         await self._http.aclose()
 
-    def evaluate(self, task: Task, candidate: str, *, tries: int = 3, **more: Any) -> Awaitable[Evaluation]:
-        return self._run(_evaluate_one(Submission(task, candidate, **more), tries))
+    async def evaluate(self, task: Task, candidate: str, *, tries: int = 3, **more: Any) -> Evaluation:
+        return await self._run(_evaluate_one(Submission(task, candidate, **more), tries))
 
-    def evaluate_all(
+    async def evaluate_all(
         self, submissions: Sequence[Submission], *, tries: int = 3, progress: Progress = None
-    ) -> Awaitable[list[Evaluation]]:
-        return self._run(_evaluate(submissions, tries, progress))
+    ) -> list[Evaluation]:
+        return await self._run(_evaluate(submissions, tries, progress))
 
-    def grade(
+    async def grade(
         self,
         submissions: Sequence[Submission],
         scoring: Scoring = Scoring(),
         *,
         tries: int = 3,
         progress: Progress = None,
-    ) -> Awaitable[list[Graded]]:
-        return self._run(_grade(submissions, scoring, tries, progress))
+    ) -> list[Graded]:
+        return await self._run(_grade(submissions, scoring, tries, progress))
 
-    def submit(self, submissions: Sequence[Submission]) -> Awaitable[list[str]]:
-        return self._run(_submit(submissions))
+    async def submit(self, submissions: Sequence[Submission]) -> list[str]:
+        return await self._run(_submit(submissions))
 
-    def wait(self, id: str, seconds: Optional[float] = None) -> Awaitable[Evaluation]:
-        return self._run(_wait_for(id, seconds))
+    async def wait(self, id: str, seconds: Optional[float] = None) -> Evaluation:
+        return await self._run(_wait_for(id, seconds))
 
-    def evidence(self, id: str) -> Awaitable[dict[str, Any]]:
-        return self._run(_evidence(id))
+    async def evidence(self, id: str) -> dict[str, Any]:
+        return await self._run(_evidence(id))
 
-    def cancel(self, id: str) -> Awaitable[Evaluation]:
-        return self._run(_cancel(id))
+    async def cancel(self, id: str) -> Evaluation:
+        return await self._run(_cancel(id))
 
     async def tasks(self) -> dict[str, str]:
-        return {item["name"]: item["digest"] for item in (await self._run(_call("GET", "/v1/tasks")))["items"]}
+        return await self._run(_tasks())
 
-    def task(self, name: str) -> Awaitable[TaskText]:
-        return self._run(_task(name))
+    async def task(self, name: str) -> TaskText:
+        return await self._run(_task(name))
 
     async def _run(self, exchange: Exchange[Value]) -> Value:
         try:
@@ -555,7 +586,7 @@ class AsyncClient:
             response, error = None, None
             try:
                 response = await self._http.request(call.method, call.path, **_arguments_of(call))
-            except httpx.TransportError as raised:
+            except httpx.RequestError as raised:
                 error = raised
             pause = attempts.pause_after(response, error)
             if pause is None:

@@ -3,9 +3,11 @@
 import asyncio
 import contextlib
 import http.server
+import inspect
 import io
 import json
 import os
+import pickle
 import signal
 import socket
 import subprocess
@@ -200,6 +202,7 @@ class Exchanges(unittest.TestCase):
             ("ftp://gpu-box", "http://HOST:8320"),
             ("http://", "http://HOST:8320"),
             ("http:/gpu-box", "http://HOST:8320"),
+            ("http://gpu-box:port", "http://HOST:8320"),
         ):
             for client in (Client, AsyncClient):
                 with self.assertRaisesRegex(LatheError, remedy) as refused:
@@ -210,6 +213,28 @@ class Exchanges(unittest.TestCase):
         self.assertNotIn("secret", str(refused.exception))
         for right in ("http://box", "HTTPS://box:1/gym/", "http://[::1]:8320", " http://box\n"):
             self.assertEqual(clients._Settings.of(right, "", 1).url, right.strip().rstrip("/"))
+
+    def test_an_error_reaches_other_processes_whole(self):
+        error = pickle.loads(pickle.dumps(LatheError(400, "invalid", "no task of that name", "r1")))
+        self.assertEqual((error.status, error.code, error.request_id), (400, "invalid", "r1"))
+        self.assertEqual(str(error), "no task of that name (invalid, request r1)")
+
+    def test_an_error_without_words_is_told_by_its_kind(self):
+        attempts = clients._Attempts(clients._Settings.of("http://nobody", "", 0))
+        with self.assertRaisesRegex(LatheError, "http://nobody: ReadTimeout"):
+            attempts.pause_after(None, httpx.ReadTimeout(""))
+
+    def test_what_answers_for_another_number_of_submissions_is_no_service(self):
+        exchange = clients._submit(submissions(2))
+        next(exchange)
+        with self.assertRaisesRegex(LatheError, "none of a Lathe service"):
+            exchange.send({"items": [{"id": "a"}]})
+
+    def test_both_clients_have_the_same_methods_and_the_later_ones_are_coroutines(self):
+        names = {name for name in vars(Client) if not name.startswith("_")}
+        self.assertLessEqual(names, set(vars(AsyncClient)))
+        for name in names:
+            self.assertTrue(inspect.iscoroutinefunction(getattr(AsyncClient, name)), name)
 
     def test_a_full_batch_says_whose_limit_it_is(self):
         full = {"items": [{"error": {"code": "busy", "message": "this client has 5 unfinished requests"}}]}
@@ -431,24 +456,63 @@ class Faults(unittest.TestCase):
                 client.tasks()
         self.assertEqual(nobody.exception.status, 0)
 
-    def test_another_server_is_no_lathe(self):
+    @contextlib.contextmanager
+    def another_server(self, status, body, **headers):
         class Page(http.server.BaseHTTPRequestHandler):
             def do_GET(self):
-                self.send_response(200 if self.path == "/v1/tasks" else 404)
+                self.send_response(status)
+                for name, value in headers.items():
+                    self.send_header(name, value)
                 self.end_headers()
-                self.wfile.write(b"<html>")
+                self.wfile.write(body)
 
             def log_message(self, *_):
                 pass
 
         with http.server.HTTPServer(("127.0.0.1", 0), Page) as server:
             threading.Thread(target=server.serve_forever, daemon=True).start()
-            with Client(f"http://127.0.0.1:{server.server_port}", patience_seconds=1) as client:
-                with self.assertRaisesRegex(LatheError, "not JSON"):
-                    client.tasks()
-                with self.assertRaisesRegex(LatheError, "no Lathe"):
-                    client.wait("0" * 64)
+            with Client(f"http://127.0.0.1:{server.server_port}", patience_seconds=0) as client:
+                yield client
             server.shutdown()
+
+    def test_another_server_is_no_lathe(self):
+        for status, body, headers, said in (
+            (200, b"<html>", {}, "not JSON"),
+            (404, b"<html>", {}, "HTTP 404 from something that is no Lathe"),
+            (200, b"[]", {}, "none of a Lathe service"),
+            (200, b'{"hello": "world"}', {}, "none of a Lathe service"),
+            (200, b"{}", {"Content-Length": "100"}, "no Lathe service answers"),
+            (200, b"{}", {"Content-Encoding": "gzip"}, "no Lathe service answers"),
+            (308, b"", {"Location": "https://gym/v1/tasks"}, "points to https://gym/v1/tasks"),
+        ):
+            with self.subTest(status=status, body=body), self.another_server(status, body, **headers) as client:
+                for ask in (client.tasks, lambda: client.task("a"), lambda: client.wait("0" * 64)):
+                    with self.assertRaisesRegex(LatheError, said):
+                        ask()
+
+    def test_no_proxy_stands_before_a_service_of_this_machine(self):
+        nobody = f"http://127.0.0.1:{free_port()}"
+        with fake_service() as service, unittest.mock.patch.dict("os.environ", {"HTTP_PROXY": nobody, "NO_PROXY": ""}):
+            with Client(service.url, patience_seconds=0) as client:
+                self.assertIn("softmax_rows", client.tasks())
+
+            async def tasks():
+                async with AsyncClient(service.url, patience_seconds=0) as client:
+                    return await client.tasks()
+
+            self.assertIn("softmax_rows", asyncio.run(tasks()))
+            with Client("http://gym", patience_seconds=0) as elsewhere, self.assertRaisesRegex(LatheError, "refused"):
+                elsewhere.tasks()
+
+    def test_a_call_that_is_cancelled_leaves_the_client_as_it_was(self):
+        async def conversation(url):
+            async with AsyncClient(url) as client:
+                with self.assertRaises(asyncio.TimeoutError):
+                    await asyncio.wait_for(client.evaluate(TASK, "long sleep=20"), 0.5)
+                return await client.evaluate(TASK, "short")
+
+        with fake_service() as service:
+            self.assertEqual(asyncio.run(conversation(service.url)).state, "done")
 
     def test_a_token_of_a_file_ends_a_line_and_no_error_shows_one(self):
         self.assertEqual(clients._Settings.of(None, "lathe_12ab\n", 1).token, "lathe_12ab")
