@@ -476,7 +476,7 @@ class Client:
         return self._run(_tasks())
 
     def task(self, name: str) -> TaskText:
-        """What the name stands for. LatheError 404: there is no such task, or a service of before has no such page."""
+        """What the name, or the digest, stands for. LatheError 404: there is no such task, or a service of before has no such page."""
         return self._run(_task(name))
 
     def _run(self, exchange: Exchange[Value]) -> Value:

@@ -36,10 +36,16 @@ class TaskText:
     name: str
     digest: str
     toml: str
+    files: Mapping[str, str] = field(default_factory=dict)
+    """Of a PyTorch module its source."""
 
     @staticmethod
     def from_json(node: Mapping[str, Any]) -> "TaskText":
-        return TaskText(node["name"], node["digest"], node["toml"])
+        return TaskText(node["name"], node["digest"], node["toml"], node.get("files", {}))
+
+    def to_json(self) -> dict[str, Any]:
+        """A submission's task."""
+        return {"toml": self.toml, **({"files": dict(self.files)} if self.files else {})}
 
 
 @dataclass(frozen=True)

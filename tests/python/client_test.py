@@ -403,6 +403,13 @@ class NamedTasks(unittest.TestCase):
             self.assertIn("/*lathe", first)
             self.assertEqual(self.asked_async(lambda client: opening_async(task, client)), first)
 
+    def test_open_with_their_module(self):
+        with TaskPages() as pages, Client(pages.url) as client:
+            module = client.task("twice_module")
+            self.assertEqual(module.to_json(), MODULE_TASK)
+            for task in ("twice_module", module.digest, {"digest": module.digest}):
+                self.assertEqual(opening(task, client), opening(MODULE_TASK))
+
     def test_open_with_their_name_where_the_service_tells_no_texts(self):
         with TaskPages(has_texts=False) as before, Client(before.url) as client:
             self.assertEqual(opening("softmax_rows", client), opening("softmax_rows"))
@@ -668,7 +675,6 @@ class Rewards(unittest.TestCase):
         module = opening(MODULE_TASK)
         self.assertIn("`twice.py` is:\n\n```python\nimport torch", module)
         self.assertIn('"""lathe front matter', module)
-        self.assertIn('"""lathe front matter', opening({"toml": MODULE_TASK["toml"]}))
 
 
 class MachinesThatFail(unittest.TestCase):

@@ -6,6 +6,8 @@ import os
 import threading
 from pathlib import Path
 
+from common import MODULE_TASK
+
 TASKS = Path(os.environ["LATHE_SOURCE"]) / "tasks"
 
 
@@ -15,7 +17,9 @@ class TaskPages(http.server.ThreadingHTTPServer):
     def __init__(self, has_texts: bool = True):
         super().__init__(("127.0.0.1", 0), _Answers)
         self.has_texts = has_texts
-        self.digests = {file.stem: f"{at:064x}" for at, file in enumerate(sorted(TASKS.glob("*.toml")))}
+        texts = {file.stem: {"toml": file.read_text()} for file in sorted(TASKS.glob("*.toml"))}
+        texts["twice_module"] = MODULE_TASK
+        self.tasks = [{"name": name, "digest": f"{at:064x}", **text} for at, (name, text) in enumerate(texts.items())]
         self.url = f"http://127.0.0.1:{self.server_port}"
 
     def __enter__(self):
@@ -28,10 +32,11 @@ class TaskPages(http.server.ThreadingHTTPServer):
 
     def answer_to(self, path):
         if path == "/v1/tasks":
-            return 200, {"items": [{"name": name, "digest": digest} for name, digest in self.digests.items()]}
+            return 200, {"items": [{"name": task["name"], "digest": task["digest"]} for task in self.tasks]}
         name = path.removeprefix("/v1/tasks/")
-        if self.has_texts and name in self.digests:
-            return 200, {"name": name, "digest": self.digests[name], "toml": (TASKS / f"{name}.toml").read_text()}
+        for task in self.tasks:
+            if self.has_texts and name in (task["name"], task["digest"]):
+                return 200, task
         said = f"there is no task of that name, '{name}'" if self.has_texts else "there is no such page"
         return 404, {"error": {"code": "not_found", "message": said, "request_id": "1"}}
 

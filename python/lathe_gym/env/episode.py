@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 from typing import Any, Optional
 
@@ -93,14 +92,14 @@ def status_for_clients(error: LatheError) -> int:
 
 
 def opening(task: Task, client: Optional[Client] = None) -> str:
-    """The first message of a conversation for which there is no better prompt. Of a task that is given by its name
-    the client asks the service for the text. Lathe's own prompts, with the device and the format explained, are in the
-    data sets that `lathe data` writes."""
+    """The first message of a conversation for which there is no better prompt. The text of a task that is given by its
+    name or digest the client asks the service for. Lathe's own prompts, with the device and the format explained, are
+    in the data sets that `lathe data` writes."""
     name = _name_of(task)
     if client is None or not name:
         return _opening(task)
     try:
-        return _opening({"toml": client.task(name).toml})
+        return _opening(client.task(name).to_json())
     except LatheError as error:
         return _opening_without_text(task, error)
 
@@ -111,17 +110,18 @@ async def opening_async(task: Task, client: AsyncClient) -> str:
     if not name:
         return _opening(task)
     try:
-        return _opening({"toml": (await client.task(name)).toml})
+        return _opening((await client.task(name)).to_json())
     except LatheError as error:
         return _opening_without_text(task, error)
 
 
 def _name_of(task: Task) -> str:
-    return task if isinstance(task, str) else task.get("name") or ""
+    """Or its digest."""
+    return task if isinstance(task, str) else task.get("name") or task.get("digest") or ""
 
 
 def _opening_without_text(task: Task, error: LatheError) -> str:
-    """Services of before tell no texts, nor does any that of a digest."""
+    """Services of before tell no texts, nor does any that of a task which was sent to it."""
     if error.status != 404:
         raise error
     return _opening(task)
@@ -135,7 +135,6 @@ def _opening(task: Task) -> str:
         blocks = [f"this task of Lathe:\n\n```toml\n{fields['toml'].strip()}\n```"]
         blocks += [f"`{name}` is:\n\n```python\n{text.strip()}\n```" for name, text in modules.items() if text]
         what = "\n\n".join(blocks)
-    is_module = modules or re.search(r"""\bkind\s*=\s*["']process["']""", fields.get("toml", ""))
-    mark = '"""lathe' if is_module else "/*lathe"
+    mark = '"""lathe' if modules else "/*lathe"
     how = f"Answer with the candidate, its {mark} front matter included, in one fenced block."
     return f"Write a fast kernel for {what}\n\n{how}"
