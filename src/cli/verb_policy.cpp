@@ -72,6 +72,26 @@ bool names_none(const std::vector<std::string>& controls) {
   return std::ranges::all_of(controls, [](const auto& one) { return one == "none" || one == "base"; });
 }
 
+/// A file by its name and size, a folder by the digest of its weights.
+std::string origin_of_file(const std::string& path) {
+  std::error_code code;
+  const std::string name = std::filesystem::path(path).filename().string();
+  if (const auto weights = read_file(path + "/adapter_model.safetensors"); weights.ok())
+    return fmt::format("{} {}", name, digest_of(*weights).short_hex());
+  const auto bytes = std::filesystem::file_size(path, code);
+  return code ? name : fmt::format("{} of {} bytes", name, bytes);
+}
+
+std::string origin_of(const std::string& policy, const ModelOptions& model) {
+  std::string origin = fmt::format(
+      "policy {}, model {}", policy,
+      model.endpoint.empty() ? origin_of_file(model.model) : model.model + " at " + model.endpoint);
+  if (!model.adapter.empty()) origin += ", adapter " + origin_of_file(model.adapter);
+  return origin + fmt::format(", language {}, temperature {}, top_p {}, {} answer tokens{}", model.language,
+                              model.temperature, model.top_p, model.answer_tokens,
+                              model.no_grammar ? ", no grammar" : "");
+}
+
 /// Who takes part: the controls first, which need no model.
 Result<std::vector<Entrant>> entrants_of(const ContestVerbOptions& options, const PolicyPlace& place) {
   const auto wants = [&](const char* control) {
@@ -82,16 +102,18 @@ Result<std::vector<Entrant>> entrants_of(const ContestVerbOptions& options, cons
   };
   using Kind = Entrant::Kind;
   std::vector<Entrant> entrants;
-  if (wants("default")) entrants.push_back({"default", Kind::kRanking, false, 1, open_catalog()});
-  if (wants("ranked")) entrants.push_back({"ranked", Kind::kRanking, false, 0, open_catalog()});
-  if (wants("random")) entrants.push_back({"random", Kind::kSampler, false, 0, open_catalog()});
-  if (wants("evolve")) entrants.push_back({"evolve", Kind::kSearch, false, 0, open_catalog()});
+  if (wants("default")) entrants.push_back({"default", Kind::kRanking, false, 1, {}, open_catalog()});
+  if (wants("ranked")) entrants.push_back({"ranked", Kind::kRanking, false, 0, {}, open_catalog()});
+  if (wants("random")) entrants.push_back({"random", Kind::kSampler, false, 0, {}, open_catalog()});
+  if (wants("evolve")) entrants.push_back({"evolve", Kind::kSearch, false, 0, {}, open_catalog()});
   if (wants("retrieval")) {
     const auto language = language_of(options.model);
     if (options.learned.empty())
       return invalid("retrieval needs what was learned from", "name the data's folder with --learned");
     LATHE_TRY(const auto learned, read_learned_tasks(options.learned, *language));
-    entrants.push_back({"retrieval", Kind::kRanking, false, 0, [learned, language] {
+    entrants.push_back({"retrieval", Kind::kRanking, false, 0,
+                        fmt::format("{} learned tasks, language {}", learned.size(), options.model.language),
+                        [learned, language] {
                           return Result<std::unique_ptr<Policy>>(make_retrieval_policy(learned, language));
                         }});
   }
@@ -101,16 +123,17 @@ Result<std::vector<Entrant>> entrants_of(const ContestVerbOptions& options, cons
   if (wants("base") && !options.model.adapter.empty()) {
     ModelOptions base = options.model;
     base.adapter.clear();
-    entrants.push_back({"base", Kind::kSampler, true, 0, model(base)});
+    entrants.push_back({"base", Kind::kSampler, true, 0, origin_of(options.policy, base), model(base)});
   }
   if (std::ranges::find(entrants, options.label, &Entrant::name) != entrants.end())
     return invalid(fmt::format("a control is called '{}' too", options.label), "choose another --label");
+  const std::string origin = origin_of(options.policy, options.model);
   if (options.policy == "choices") {
-    entrants.push_back({options.label, Kind::kRanking, true, 0, model(options.model)});
-    entrants.push_back({options.label + "_samples", Kind::kSampler, true, 0, model(options.model)});
-    entrants.push_back({options.label + "_in_evolve", Kind::kSearch, true, 0, model(options.model)});
+    entrants.push_back({options.label, Kind::kRanking, true, 0, origin, model(options.model)});
+    entrants.push_back({options.label + "_samples", Kind::kSampler, true, 0, origin, model(options.model)});
+    entrants.push_back({options.label + "_in_evolve", Kind::kSearch, true, 0, origin, model(options.model)});
   } else {
-    entrants.push_back({options.label, Kind::kSampler, true, 0, model(options.model)});
+    entrants.push_back({options.label, Kind::kSampler, true, 0, origin, model(options.model)});
   }
   return entrants;
 }

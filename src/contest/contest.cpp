@@ -33,6 +33,7 @@ class Contest {
     LATHE_TRY(const auto runs, contest_runs(context_.store, options_.name));
     for (const ContestRun& run : runs) {
       peers_.emplace(run.record.task, run.settings.peer);
+      origins_.emplace(run.record.id, run.settings.origin);
       LATHE_TRY(const auto experiences, context_.store.experiences(run.record.id));
       remember(experiences);
     }
@@ -43,6 +44,7 @@ class Contest {
     entrant_ = &entrant;
     kept_ = 0;
     for (const ContestTask& task : tasks_) {
+      LATHE_CHECK_OK(check_origin(run_id(task)));
       LATHE_TRY(const bool done, is_done(task));
       if (!done) waiting_.push_back(&task);
     }
@@ -93,6 +95,22 @@ class Contest {
                 static_cast<std::uint64_t>(first));
   }
 
+  std::string origin() const {
+    const bool cpu = context_.device.dialect == Dialect::kCpu;
+    return fmt::format("{} samples, seed {}, {}{}{}{}", options_.samples, options_.seed, context_.device.name,
+                       cpu ? fmt::format(" ({} threads)", context_.device.threads) : "",
+                       entrant_->origin.empty() ? "" : ", ", entrant_->origin);
+  }
+
+  /// What another model answered must not be read as this one's.
+  Status check_origin(const std::string& run) const {
+    const auto held = origins_.find(run);
+    if (held == origins_.end() || held->second.empty() || held->second == origin()) return Ok{};
+    return invalid(fmt::format("the contest '{}' has '{}' already, by something else: {}; now it is {}",
+                               options_.name, entrant_->name, held->second, origin()),
+                   "choose another --name or --label, or another --store");
+  }
+
   Result<bool> is_done(const ContestTask& task) const {
     const auto run = context_.store.run(run_id(task));
     if (!run.ok() && run.error().code != ErrorCode::kNotFound) return run.error();
@@ -122,7 +140,8 @@ class Contest {
                                 .group = task.group,
                                 .peer = peers_.emplace(task.task->digest, baselines.best).first->second,
                                 .ordered = entrant_->kind != Entrant::Kind::kSampler,
-                                .threads = cpu ? context_.device.threads : 1});
+                                .threads = cpu ? context_.device.threads : 1,
+                                .origin = origin()});
     LATHE_CHECK_OK(context_.store.create_run(record));
     return id;
   }
@@ -370,8 +389,9 @@ class Contest {
   std::map<TextKey, std::vector<Waiting>> under_way_;
   std::map<TextKey, Verdict> verdicts_;
   std::map<TextKey, int> tries_;
-  int kept_ = 0;                         ///< of the entrant, in this sitting
-  std::map<Digest, std::string> peers_;  ///< by task: one for all entrants
+  int kept_ = 0;                                ///< of the entrant, in this sitting
+  std::map<Digest, std::string> peers_;         ///< by task: one for all entrants
+  std::map<std::string, std::string> origins_;  // of earlier runs
 };
 
 double generation_cost(const Experience& experience, const char* what) {

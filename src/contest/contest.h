@@ -24,6 +24,9 @@ struct Entrant {
   Kind kind = Kind::kSampler;
   bool greedy = false;  ///< a sampler's most likely answer is evaluated too, beside its samples
   int most = 0;         ///< evaluations of a task; 0: as many as all others
+  /// Of what it is made, such as model and temperature: a contest's name is not taken up by another
+  /// one.
+  std::string origin = {};
   std::function<Result<std::unique_ptr<Policy>>()> open;
 };
 
@@ -53,7 +56,9 @@ struct ContestContext {
 /// Has each entrant write kernels for each task, the same number of evaluations for all, and
 /// evaluates them at `screen`. A text that several wrote is measured once and counts for each.
 /// Every evaluation is an experience in the store when it counts, so that a contest that was
-/// stopped goes on; entrants that are done are not opened. Returns false if it was stopped.
+/// stopped goes on; entrants that are done are not opened. Returns false if it was stopped. Errors:
+/// kInvalid where the name's earlier sittings were of another device, seed or number of samples, or
+/// had an entrant of that name and another origin.
 Result<bool> run_contest(const ContestContext& context, const std::vector<Entrant>& entrants,
                          const std::vector<ContestTask>& tasks, const ContestOptions& options);
 

@@ -22,6 +22,7 @@ Result<ContestSettings> settings_of(const RunRecord& run) {
   reader.read("peer", settings.peer);
   reader.read("ordered", settings.ordered);
   reader.read("threads", settings.threads);
+  if (reader.has("origin")) reader.read("origin", settings.origin);
   LATHE_CHECK_OK(reader.status());
   return settings;
 }
@@ -36,7 +37,8 @@ std::string to_text(const ContestSettings& settings) {
                     {"group", settings.group},
                     {"peer", settings.peer},
                     {"ordered", settings.ordered},
-                    {"threads", settings.threads}});
+                    {"threads", settings.threads},
+                    {"origin", settings.origin}});
 }
 
 Result<std::vector<ContestRun>> contest_runs(Store& store, const std::string& contest) {

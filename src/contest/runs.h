@@ -13,6 +13,7 @@ struct ContestSettings {
   std::string peer;  ///< the task's fastest, the same for all entrants
   bool ordered = false;
   int threads = 1;
+  std::string origin = {};  ///< the entrant's, and what else another sitting must share; empty: not recorded
 };
 std::string to_text(const ContestSettings& settings);
 

@@ -18,6 +18,9 @@
 namespace lathe {
 namespace {
 
+using testing::AllOf;
+using testing::HasSubstr;
+
 /// Raises the token once so many evaluations are stored.
 class StopsContest final : public EventSink {
  public:
@@ -44,9 +47,9 @@ class ContestTest : public testing::Test {
       ++opened_;
       return make_catalog_policy();
     };
-    entrants_ = {{"default", Entrant::Kind::kRanking, false, 1, catalog},
-                 {"random", Entrant::Kind::kSampler, true, 0, catalog},
-                 {"evolve", Entrant::Kind::kSearch, false, 0, catalog}};
+    entrants_ = {{"default", Entrant::Kind::kRanking, false, 1, {}, catalog},
+                 {"random", Entrant::Kind::kSampler, true, 0, {}, catalog},
+                 {"evolve", Entrant::Kind::kSearch, false, 0, {}, catalog}};
   }
 
   Result<bool> hold(EventSink& events = null_sink(), const CancelToken& stop = {}) {
@@ -121,6 +124,27 @@ TEST_F(ContestTest, GoesOnWhereItWasStoppedAndOpensNoOneWhoIsDone) {
   EXPECT_EQ(counts()["random"], 15);
 }
 
+TEST_F(ContestTest, ANameIsNotTakenUpBySomethingElse) {
+  entrants_ = {entrants_[1]};
+  entrants_[0].origin = "model a";
+  ASSERT_TRUE(hold().ok());
+  ASSERT_TRUE(hold().ok()) << "the same goes on";
+  const auto refusal = [&] {
+    const auto held = hold();
+    return held.ok() ? "" : held.error().to_string();
+  };
+  entrants_[0].origin = "model b";
+  EXPECT_THAT(refusal(),
+              AllOf(HasSubstr("'random' already"), HasSubstr("model a; now"), HasSubstr("model b")));
+  entrants_[0].origin = "model a";
+  options_.samples = 6;
+  EXPECT_THAT(refusal(), HasSubstr("5 samples"));
+  options_.samples = 5, options_.seed = 2;
+  EXPECT_THAT(refusal(), HasSubstr("seed 1"));
+  options_.name = "another";
+  EXPECT_EQ(refusal(), "");
+}
+
 /// Notes how many tasks the gym has prepared whenever it is asked.
 class NotesPreparations final : public Policy {
  public:
@@ -143,7 +167,7 @@ class NotesPreparations final : public Policy {
 TEST_F(ContestTest, AModelIsAskedForSeveralTasksOnceAllOfThemAreReady) {
   RecordingSink events;
   std::vector<int> prepared;
-  entrants_ = {{"model", Entrant::Kind::kSampler, false, 0, [&]() -> Result<std::unique_ptr<Policy>> {
+  entrants_ = {{"model", Entrant::Kind::kSampler, false, 0, {}, [&]() -> Result<std::unique_ptr<Policy>> {
                   return std::unique_ptr<Policy>(std::make_unique<NotesPreparations>(events, prepared));
                 }}};
   options_.window = 12;  // three tasks a turn
@@ -174,8 +198,9 @@ std::unique_ptr<Policy> writing_catalog() {
 }
 
 TEST_F(ContestTest, TheNextRoundLearnsFromTheFastSuccessesOfThisOne) {
-  entrants_ = {{"model", Entrant::Kind::kSampler, false, 0,
-                [] { return Result<std::unique_ptr<Policy>>(writing_catalog()); }}};
+  entrants_ = {{"model", Entrant::Kind::kSampler, false, 0, {}, [] {
+                  return Result<std::unique_ptr<Policy>>(writing_catalog());
+                }}};
   ASSERT_TRUE(hold().ok());
   std::map<std::string, double> best;
   std::map<std::string, double> low_of;
@@ -208,7 +233,7 @@ TEST_F(ContestTest, TheNextRoundLearnsFromTheFastSuccessesOfThisOne) {
 }
 
 TEST_F(ContestTest, AnEntrantThatFailsEndsItWithTheReason) {
-  entrants_ = {{"broken", Entrant::Kind::kSampler, false, 0, [] {
+  entrants_ = {{"broken", Entrant::Kind::kSampler, false, 0, {}, [] {
                   return Result<std::unique_ptr<Policy>>(Error{ErrorCode::kNotFound, "no model"});
                 }}};
   const auto finished = hold();
