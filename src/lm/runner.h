@@ -31,6 +31,9 @@ struct RowStart {
 };
 
 /// What one step drew for one row.
+/// Instead of a token, where the logits are not finite.
+inline constexpr TokenId kNoToken = -1;
+
 struct Drawn {
   TokenId token = 0;
   float log_prob = 0;

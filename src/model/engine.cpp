@@ -10,6 +10,7 @@ namespace {
 
 constexpr std::int32_t kMostSamples = 1 << 16;
 constexpr double kPatienceSeconds = 3600;
+constexpr float kLeastTemperature = 1e-3F;  // below it 1 / temperature leaves a float's range at last
 
 Status check_tokens(const std::vector<TokenId>& tokens, std::int32_t vocab, std::string_view what) {
   for (const TokenId token : tokens)
@@ -58,8 +59,9 @@ Status check_request(const GenerationRequest& request, std::int32_t vocab, std::
     return invalid(fmt::format("{} samples: 1 to {} are possible", request.samples, kMostSamples));
   if (request.max_tokens < 1) return invalid("max_tokens must be at least 1");
   const Sampling& sampling = request.sampling;
-  if (!std::isfinite(sampling.temperature) || sampling.temperature < 0)
-    return invalid("the temperature must be 0 or more");
+  if (!std::isfinite(sampling.temperature) ||
+      (sampling.temperature != 0 && sampling.temperature < kLeastTemperature))
+    return invalid(fmt::format("the temperature must be 0, or {} or more", kLeastTemperature));
   if (!(sampling.top_p > 0 && sampling.top_p <= 1)) return invalid("top_p must be above 0 and at most 1");
   if (sampling.top_k < 0) return invalid("top_k must be 0 (all tokens) or more");
   if (request.grammar) LATHE_CHECK_OK(check_grammar(*request.grammar, vocab));

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 #include <set>
 
@@ -40,6 +41,18 @@ std::vector<double> distribution(const std::vector<float>& logits, const Samplin
     if ((sum += mass[order[i]]) >= static_cast<double>(sampling.top_p)) kept = i + 1;
   weigh();
   return mass;
+}
+
+TEST(Draw, LogitsThatAreNotFiniteHaveNoToken) {
+  constexpr float kInfinite = std::numeric_limits<float>::infinity();
+  std::vector<float> scratch;
+  for (const float wrong : {kInfinite, std::numeric_limits<float>::quiet_NaN()})
+    for (const float temperature : {0.0F, 1.0F}) {
+      std::vector<float> logits = some_logits(50, 1);
+      logits[7] = wrong;
+      EXPECT_EQ(draw(logits, {.sampling = {.temperature = temperature}}, scratch).token, kNoToken);
+    }
+  EXPECT_EQ(draw(std::vector<float>(50, -kInfinite), {}, scratch).token, kNoToken);
 }
 
 TEST(Draw, TokensComeAsOftenAsTheyAreProbable) {

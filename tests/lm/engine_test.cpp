@@ -298,7 +298,8 @@ TEST_F(EngineTest, RequestsThatCannotBeServedAreRefusedWithTheReason) {
   EXPECT_THAT(why({.prompt = {1, 300}}), HasSubstr("token 300"));
   EXPECT_THAT(why(request_of(200, 1, {})), HasSubstr("no room"));
   EXPECT_THAT(why(request_of(5, 0, {})), HasSubstr("max_tokens"));
-  EXPECT_THAT(why(request_of(5, 5, {.temperature = -1})), HasSubstr("temperature"));
+  for (const float temperature : {-1.0F, 1e-39F, 1e-4F})
+    EXPECT_THAT(why(request_of(5, 5, {.temperature = temperature})), HasSubstr("temperature"));
   EXPECT_THAT(why(request_of(5, 5, {.top_p = 0})), HasSubstr("top_p"));
   EXPECT_THAT(why(request_of(5, 5, {}, 0)), HasSubstr("samples"));
   auto request = request_of(5, 5, {});

@@ -60,6 +60,7 @@ class CpuRunner final : public Runner {
       rows_.push_back({slots_[i].position, slots_[i].pages});
     }
     launched_ = static_cast<std::size_t>(rows);
+    std::ranges::fill(drawn_, Drawn{});
     if (active.empty()) return;
     ops_.set_rows(rows_);
     const at::Tensor logits = decoder_->logits(decoder_->hidden(as_tensor(tokens), ops_), ops_);
@@ -74,7 +75,12 @@ class CpuRunner final : public Runner {
   }
 
   Result<std::span<const Drawn>> collect() override {
-    return std::span<const Drawn>(drawn_).first(launched_);
+    const auto drawn = std::span<const Drawn>(drawn_).first(launched_);
+    if (std::ranges::find(drawn, kNoToken, &Drawn::token) != drawn.end())
+      return Error{
+          ErrorCode::kUnavailable, "the model's logits are not finite",
+          "its weights, or an adapter's with its lora_alpha, are out of range: fetch or train them again"};
+    return drawn;
   }
   std::int32_t depth() const override { return 1; }
   std::string device() const override { return fmt::format("cpu ({} threads)", at::get_num_threads()); }
@@ -98,6 +104,7 @@ class CpuRunner final : public Runner {
   void advance(std::size_t row, std::span<const float> logits, std::vector<float>& scratch) {
     Slot& slot = slots_[row];
     drawn_[row] = draw(logits, slot.state, scratch);
+    if (drawn_[row].token == kNoToken) return;
     slot.token = drawn_[row].token;
     ++slot.position;
     ++slot.state.counter;

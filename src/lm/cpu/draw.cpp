@@ -111,6 +111,8 @@ Drawn draw(std::span<const float> logits, const DrawState& state, std::vector<fl
   const double log_sum =
       static_cast<double>(most_of_all) + std::log(sum_of_exponentials(logits.data(), count, most_of_all));
 
+  if (!std::isfinite(log_sum)) return {.token = kNoToken};
+
   const float* allowed = logits.data();
   if (state.grammar) {
     const auto& here = state.grammar->states[static_cast<std::size_t>(state.grammar_state)];
@@ -150,11 +152,12 @@ Drawn draw(std::span<const float> logits, const DrawState& state, std::vector<fl
       if (cut_level(tokens.depths[token]) > kept.level) tokens.masses[token] = 0;
   const std::uint64_t total = tokens.total();
   std::uint64_t left = scale_to(random_bits(state.sampling.seed, state.stream, state.counter), total);
-  for (std::size_t token = 0;; ++token) {
+  for (std::size_t token = 0; token < count; ++token) {
     const std::uint64_t own = whole(tokens.masses[token]);
     if (left < own) return drawn(token, std::log(static_cast<double>(own) / static_cast<double>(total)));
     left -= own;
   }
+  return {.token = kNoToken};
 }
 
 }  // namespace lathe::lm

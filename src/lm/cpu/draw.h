@@ -17,7 +17,7 @@ struct DrawState {
 };
 
 /// Draws a token from one row of logits; `scratch` is kept between calls for its memory. A grammar
-/// must allow something.
+/// must allow something. kNoToken where the logits are not finite.
 Drawn draw(std::span<const float> logits, const DrawState& state, std::vector<float>& scratch);
 
 }  // namespace lathe::lm
