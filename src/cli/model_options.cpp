@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -12,6 +11,7 @@
 #include "base/process.h"
 #include "cli/options.h"
 #include "model/engine_client.h"
+#include "model/find_model.h"
 #include "policy/catalog/catalog.h"
 #include "policy/catalog/choice_policy.h"
 #include "policy/catalog/schedule_language.h"
@@ -84,20 +84,6 @@ Result<std::unique_ptr<Policy>> make_openai(const ModelOptions& options, const P
   openai.stream = !options.whole_replies;
   openai.logprobs = !options.no_logprobs;
   return make_openai_policy(std::move(openai), place.events);
-}
-
-/// A file or folder as it is, or the name of one that scripts/fetch_models.sh has fetched.
-Result<std::string> find_model(const std::string& name) {
-  std::error_code code;
-  if (std::filesystem::exists(name, code)) return name;
-  const char* const cache = std::getenv("XDG_CACHE_HOME");
-  const char* const home = std::getenv("HOME");
-  const std::string folder = cache && *cache ? cache : std::string(home ? home : "") + "/.cache";
-  const std::string fetched = folder + "/lathe/models/" + name + ".gguf";
-  if (name.find('/') == std::string::npos && std::filesystem::exists(fetched, code)) return fetched;
-  return Error{
-      ErrorCode::kNotFound, fmt::format("there is no model '{}'", name),
-      "name a GGUF file or a folder of safetensors, or fetch one: scripts/fetch_models.sh smollm2-135m"};
 }
 
 Result<std::unique_ptr<Policy>> make_local(const ModelOptions& options, const PolicyPlace& place) {

@@ -8,6 +8,7 @@
 
 #include "lm/cuda/plugin.h"
 #include "model/checkpoint.h"
+#include "model/find_model.h"
 #include "sandbox/process.h"
 
 namespace lathe::lm {
@@ -85,7 +86,8 @@ Result<std::unique_ptr<Runner>> make_runner(std::shared_ptr<const Decoder> decod
   return plugin->make_runner(std::move(decoder), options);
 }
 
-Result<OpenedModel> open_model(const std::string& path, const OpenOptions& options) {
+Result<OpenedModel> open_model(const std::string& name, const OpenOptions& options) {
+  LATHE_TRY(const std::string path, find_model(name));
   LATHE_TRY(const DecoderOptions placement, choose_placement(options));
   LATHE_TRY(const Checkpoint checkpoint, Checkpoint::open(path));
   std::optional<Adapter> adapter;

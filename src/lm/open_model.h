@@ -41,6 +41,7 @@ struct OpenedModel {
   std::unique_ptr<Engine> engine;
   std::optional<Tokenizer> tokenizer;
 };
-Result<OpenedModel> open_model(const std::string& path, const OpenOptions& options);
+/// `name`: as find_model() takes it.
+Result<OpenedModel> open_model(const std::string& name, const OpenOptions& options);
 
 }  // namespace lathe::lm

@@ -18,6 +18,7 @@
 #include "cli/console.h"
 #include "cli/exit_code.h"
 #include "model/checkpoint.h"
+#include "model/find_model.h"
 #include "rl/contenders.h"
 #include "rl/live_gym.h"
 #include "rl/run.h"
@@ -107,9 +108,8 @@ Result<Digest> digest_of_run(const LmRecipe& recipe, const std::string& recipe_t
   hasher.add(recipe.model).add(name_of(placement.decoder.precision));
   hasher.add(placement.decoder.device.str()).add(static_cast<std::int64_t>(at::get_num_threads()));
   if (processes > 1) hasher.add(std::int64_t{processes});
-  std::error_code ignored;
-  if (std::filesystem::exists(recipe.model, ignored)) {
-    LATHE_TRY(const Checkpoint checkpoint, Checkpoint::open(recipe.model));
+  if (const auto path = find_model(recipe.model); path.ok()) {
+    LATHE_TRY(const Checkpoint checkpoint, Checkpoint::open(*path));
     LATHE_TRY(const Digest weights, lm::digest_of_weights(checkpoint));
     hasher.add(weights.hex());
   }

@@ -11,6 +11,7 @@
 
 #include "base/processors.h"
 #include "lm/known_shapes.h"
+#include "model/find_model.h"
 #include "train/gpu.h"
 
 namespace lathe::train {
@@ -79,14 +80,15 @@ Result<OpenedModel> open_model(const ModelSource& source, const lm::DecoderOptio
     LATHE_TRY(const ModelConfig config, lm::known_shape(source.model.substr(kRandom.size())));
     return OpenedModel{lm::Decoder::random(config, placement, source.seed), {}};
   }
-  LATHE_TRY(const Checkpoint checkpoint, Checkpoint::open(source.model));
+  LATHE_TRY(const std::string path, find_model(source.model));
+  LATHE_TRY(const Checkpoint checkpoint, Checkpoint::open(path));
   LATHE_TRY(lm::Decoder decoder, lm::Decoder::load(checkpoint, placement));
   OpenedModel opened{std::move(decoder), {.system = source.system}};
-  const auto tokenizer = Tokenizer::open(source.model);
+  const auto tokenizer = Tokenizer::open(path);
   if (!tokenizer.ok() && tokenizer.error().code != ErrorCode::kNotFound) return tokenizer.error();
   if (tokenizer.ok()) opened.coding.tokenizer = *tokenizer;
   if (!source.chat) return opened;
-  auto chat = ChatTemplate::open(source.model);
+  auto chat = ChatTemplate::open(path);
   if (!chat.ok() && chat.error().code != ErrorCode::kNotFound) return chat.error();
   if (chat.ok()) opened.coding.chat = *chat;
   return opened;
