@@ -269,7 +269,7 @@ std::string Standing::scores(const Group& group) const {
     std::string text;
   };
   std::vector<Row> rows, greedy;
-  const int n = samples_;
+  const int n = samples_, some = std::min(4, n);
   for (const auto& [name, scores] : entrants_) {
     const auto& tasks = scores;
     const auto share = [&](auto of) { return interval_of(each(tasks, group.tasks, of)); };
@@ -291,7 +291,7 @@ std::string Standing::scores(const Group& group) const {
                      name, 100 * share([](const TaskScore& score) { return score.build_rate(); }).mid,
                      percent(at(0, 1)), percent(at(0, n)), 100 * at(1, 1).mid, 100 * at(1.2, 1).mid,
                      100 * at(2, 1).mid, 100 * at(1, n).mid, 100 * at(1.2, n).mid, 100 * at(2, n).mid,
-                     speed(1), speed(4), speed(n), efficiency,
+                     speed(1), speed(some), speed(n), efficiency,
                      logs.empty() ? "-" : factor(interval_of(logs)))});
     if (!std::ranges::all_of(group.tasks, [&](const Digest& task) { return tasks.at(task).has_greedy(); }))
       continue;
@@ -313,9 +313,9 @@ std::string Standing::scores(const Group& group) const {
   std::string text = fmt::format(
       "\n## All entrants: {}, {} tasks\n\n| entrant | build rate | pass@1 | pass@{} | fast_1 / 1.2 / 2 of "
       "one | "
-      "of {} | speedup@1 / 4 / {} | efficiency@{} | best of {}, geometric mean where correct "
+      "of {} | speedup@1 / {} / {} | efficiency@{} | best of {}, geometric mean where correct "
       "|\n|---|---|---|---|---|---|---|---|---|\n",
-      group.name, group.tasks.size(), n, n, n, n, n);
+      group.name, group.tasks.size(), n, n, some, n, n, n);
   for (const Row& row : rows) text += row.text;
   if (greedy.empty()) return text;
   text += "\n| greedy answer | fast_0 / 1 / 1.2 / 2 | geometric mean where correct |\n|---|---|---|\n";

@@ -15,6 +15,7 @@ namespace lathe::openai {
 namespace {
 
 constexpr std::size_t kShownModels = 8;
+constexpr std::size_t kLookedAt = 64;
 constexpr std::size_t kLeastSecret = 4;  // shorter ones are words that answers may hold
 
 bool may_pass(int status) {
@@ -29,6 +30,11 @@ Status sleep_for(double seconds, const CancelToken& cancel) {
         std::chrono::duration<double>(std::min(0.05, std::max(0.0, seconds - seconds_since(begin_ns)))));
   }
   return Ok{};
+}
+
+bool is_web_page(std::string_view body) {
+  const std::size_t begin = body.find_first_not_of(" \t\r\n");
+  return begin != std::string_view::npos && body[begin] == '<';
 }
 
 }  // namespace
@@ -116,7 +122,12 @@ Endpoint::Tried Endpoint::try_once(const CompletionRequest& request, const Cance
   http::Request call = to("/chat/completions", cancel);
   call.headers.push_back("Content-Type: application/json");
   call.body = request_body(request, dialect());
-  if (request.stream) call.on_data = [&](std::string_view data) { return reader.read_stream(data); };
+  std::string streamed;  // its beginning
+  if (request.stream)
+    call.on_data = [&](std::string_view data) {
+      streamed += data.substr(0, kLookedAt - std::min(streamed.size(), kLookedAt));
+      return reader.read_stream(data);
+    };
   const auto reply = exchange(call);
   if (!reply.ok()) {
     const ErrorCode code = reply.error().code;
@@ -132,6 +143,10 @@ Endpoint::Tried Endpoint::try_once(const CompletionRequest& request, const Cance
     return {refusal(*reply, request.model, cancel), may_pass(reply->status), false,
             reply->retry_after_seconds};
   }
+  if (is_web_page(request.stream ? streamed : reply->body))
+    return {Error{ErrorCode::kInvalid, fmt::format("{} answers with a web page", options_.url),
+                  "name the interface's address with --endpoint; it usually ends with /v1"},
+            false};
   has_answered_ = true;
   const Status read = request.stream ? reader.finish_stream() : reader.read_whole(reply->body);
   if (!read.ok()) return {read.error(), true};

@@ -201,6 +201,20 @@ TEST_F(EndpointTest, WhatIsNoJsonIsAnErrorWithItsBeginning) {
   EXPECT_THAT(error.hint, HasSubstr("/v1"));
 }
 
+TEST_F(EndpointTest, AWebPageIsToldAtOnce) {
+  for (const bool stream : {true, false}) {
+    serve([](const auto&, const auto& connection) {
+      connection.reply(200, "\n<!DOCTYPE html><html>log in</html>");
+    });
+    const auto completion = complete({.model = "m", .messages = {{"user", "x"}}, .stream = stream});
+    ASSERT_FALSE(completion.ok());
+    EXPECT_EQ(completion.error().code, ErrorCode::kInvalid);
+    EXPECT_THAT(completion.error().message, HasSubstr("a web page"));
+    EXPECT_THAT(completion.error().hint, HasSubstr("/v1"));
+    EXPECT_EQ(asked(), 1u) << "it will not change";
+  }
+}
+
 TEST_F(EndpointTest, NobodyThereIsToldAtOnce) {
   options_.url = refusing_url();
   options_.first_wait_seconds = 30;
