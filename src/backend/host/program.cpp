@@ -1,10 +1,8 @@
 #include "backend/host/program.h"
 
 #include <algorithm>
-#include <iterator>
 
 #include "backend/host/jail/desk.h"
-#include "candidate/candidate.h"
 #include "task/generate_inputs.h"
 
 namespace lathe::host {
@@ -88,21 +86,6 @@ Layout lay_out_outputs(const BoundTask& task) {
   return layout;
 }
 
-std::string python_text(const std::string& text) {
-  constexpr std::string_view kQuotes = "\"\"\"";
-  const std::size_t open = starts_with_front_matter(text) ? text.find(kQuotes) : std::string::npos;
-  const std::size_t close = open == std::string::npos ? open : text.find(kQuotes, open + kQuotes.size());
-  if (close == std::string::npos) return text;
-  const std::size_t end = close + kQuotes.size();
-  const std::size_t behind = text.find_first_not_of(" \t", end);
-  if (behind == std::string::npos || std::string_view("\r\n;").find(text[behind]) != std::string_view::npos)
-    return text;
-  std::string code;
-  std::copy_if(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(end), std::back_inserter(code),
-               [](char c) { return c == '\r' || c == '\n'; });
-  return code.append(text, end);
-}
-
 nlohmann::json describe_program(const ProgramText& program, std::span<const Section> sections) {
   const Model nothing;
   std::size_t input_bytes = 0, output_bytes = 0, sample_bytes = 0;
@@ -120,7 +103,7 @@ nlohmann::json describe_program(const ProgramText& program, std::span<const Sect
     input_bytes = std::max(input_bytes, inputs.bytes);
     output_bytes = std::max(output_bytes, outputs.bytes);
   }
-  return {{"text", python_text(program.text)},
+  return {{"text", program.text},
           {"entry", program.entry},
           {"trusted", program.trusted},
           {"seed", program.seed},

@@ -46,9 +46,6 @@ struct Section {
 };
 /// The samples of all sections, where the program says that they are.
 std::string samples_of(std::span<const Section> sections);
-/// What Python is given of a module: its text, or where code follows the front matter on its last
-/// line, the text without it. Lines keep their numbers.
-std::string python_text(const std::string& text);
 /// A program as device/host/zygote.py takes it; callers add what is their own.
 nlohmann::json describe_program(const ProgramText& program, std::span<const Section> sections);
 
