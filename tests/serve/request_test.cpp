@@ -172,6 +172,7 @@ Verdict passed(double over_naive, double over_library) {
   Verdict verdict;
   verdict.outcome = Outcome::kPass;
   verdict.reason = "ok";
+  verdict.depth = Depth::kScreen;
   verdict.text_bytes = 1000;
   verdict.evidence.cases = {{.shape = "n=4", .worst_ratio = 0.5}};
   verdict.speedups = {
@@ -223,13 +224,24 @@ TEST(Evidence, RewardsAreTheNamedFunctions) {
 TEST(Evidence, FailuresAreZeroAndInfraIsNoNumber) {
   Verdict verdict;
   verdict.outcome = Outcome::kWrong;
+  verdict.depth = Depth::kScreen;
   EXPECT_EQ((*evidence_json(report_of(verdict), question("speedup", "naive")))["reward"], 0.0);
-  verdict.outcome = Outcome::kPass;  // verified, not timed
-  EXPECT_EQ((*evidence_json(report_of(verdict), question("speedup")))["reward"], 1.0);
   verdict.outcome = Outcome::kInfra;
   const auto infra = evidence_json(report_of(verdict), question("correct"));
   EXPECT_FALSE(infra->contains("reward"));
   EXPECT_EQ((*infra)["retry"], true);
+}
+
+TEST(Evidence, OfADepthThatSaysTooLittleThereIsNoRewardWhateverTheOutcome) {
+  for (const Outcome outcome : {Outcome::kPass, Outcome::kWrong}) {
+    Verdict verified;
+    verified.outcome = outcome;
+    EXPECT_EQ((*evidence_json(report_of(verified), question("correct")))["reward"],
+              outcome == Outcome::kPass ? 1.0 : 0.0);
+    EXPECT_FALSE(evidence_json(report_of(verified), question("speedup")).ok());
+    verified.depth = Depth::kBuild;
+    EXPECT_FALSE(evidence_json(report_of(verified), question("correct")).ok());
+  }
 }
 
 TEST(Evidence, WhatCannotBeRewardedSaysWhy) {
@@ -258,7 +270,9 @@ TEST(Evidence, TheDocumentNamesEveryReward) {
   const auto& parameters = document["paths"]["/v1/evaluations/{id}/evidence"]["get"]["parameters"];
   nlohmann::json names = nlohmann::json::array();
   for (const Reward& reward : rewards()) names.push_back(reward.name);
-  EXPECT_EQ(parameters[1]["schema"]["enum"], names);
+  const auto reward = std::ranges::find(parameters, "reward", [](const auto& one) { return one["name"]; });
+  ASSERT_NE(reward, parameters.end());
+  EXPECT_EQ((*reward)["schema"]["enum"], names);
 }
 
 }  // namespace
