@@ -6,6 +6,7 @@
 #include <limits>
 #include <mutex>
 
+#include "lm/cpu/packed_matrix.h"
 #include "lm/open_model.h"
 #include "tests/lm/tiny_model.h"
 
@@ -135,7 +136,11 @@ TEST_P(EveryModel, AnAnswerDoesNotDependOnWhatIsComputedBesideIt) {
   ASSERT_THAT(together, SizeIs(9));
   for (std::size_t i = 0; i < together.size(); ++i) {
     EXPECT_EQ(together[i].tokens, alone[i].tokens) << "sample " << i;
-    EXPECT_EQ(together[i].log_probs, alone[i].log_probs);
+    // Else ATen multiplies, whose sums depend on how many rows there are.
+    if (PackedMatrix::pack(at::zeros({32, 32}, at::kFloat)))
+      EXPECT_EQ(together[i].log_probs, alone[i].log_probs);
+    else
+      EXPECT_THAT(together[i].log_probs, Pointwise(FloatNear(2 * tolerance_), alone[i].log_probs));
   }
   EXPECT_NE(together[0].tokens, together[1].tokens);
 }
