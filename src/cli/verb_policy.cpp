@@ -19,6 +19,7 @@
 #include "contest/kept.h"
 #include "contest/retrieval.h"
 #include "contest/standing.h"
+#include "model/find_model.h"
 #include "policy/catalog/catalog.h"
 #include "record/json.h"
 
@@ -72,8 +73,10 @@ bool names_none(const std::vector<std::string>& controls) {
   return std::ranges::all_of(controls, [](const auto& one) { return one == "none" || one == "base"; });
 }
 
-/// A file by its name and size, a folder by the digest of its weights.
-std::string origin_of_file(const std::string& path) {
+/// A file by its name and size, a folder by the digest of its weights; a fetched model as its file.
+std::string origin_of_file(const std::string& named) {
+  const auto found = find_model(named);
+  const std::string path = found.ok() ? *found : named;
   std::error_code code;
   const std::string name = std::filesystem::path(path).filename().string();
   if (const auto weights = read_file(path + "/adapter_model.safetensors"); weights.ok())

@@ -30,10 +30,10 @@ struct RowStart {
   std::shared_ptr<const TokenAutomaton> grammar = {};
 };
 
-/// What one step drew for one row.
 /// Instead of a token, where the logits are not finite.
 inline constexpr TokenId kNoToken = -1;
 
+/// What one step drew for one row.
 struct Drawn {
   TokenId token = 0;
   float log_prob = 0;

@@ -322,7 +322,7 @@ class TheApi final : public Api, public std::enable_shared_from_this<TheApi> {
     const auto principal = found.route && found.route->role ? principal_of(request) : Principal{};
     if (!found.route || !principal)  // a token that was removed since
       return call->respond(
-          fault_response(401, "unauthorized", "the token is not valid any more", call->trace));
+          refused_response(401, "unauthorized", "the token is not valid any more", call->trace));
     call->id = found.id;
     call->principal = *principal;
     call->request = std::move(request);
@@ -549,10 +549,9 @@ class TheApi final : public Api, public std::enable_shared_from_this<TheApi> {
     service_.wait_for(call->principal.client, id, seconds,
                       with_report(call, [self = shared_from_this(), call, reward](const Report& report) {
                         json document = to_json(report);
-                        const auto evidence = evidence_json(report, reward);
-                        for (const char* const of_reward : {"reward", "retry"})
-                          if (evidence.ok() && evidence->contains(of_reward))
-                            document[of_reward] = (*evidence)[of_reward];
+                        if (reward)
+                          if (const auto asked = reward_json(report, *reward); asked.ok())
+                            document.update(*asked);
                         self->respond_with_base(call, is_final(report.state) ? 200 : 202, document, report);
                       }));
   }

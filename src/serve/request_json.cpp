@@ -198,6 +198,14 @@ Result<double> reward_of(const Verdict& verdict, const RewardQuestion& question)
   return *least;
 }
 
+Result<json> reward_json(const Verdict& verdict, const RewardQuestion& question) {
+  if (verdict.outcome == Outcome::kInfra) return json{{"retry", true}};
+  LATHE_CHECK_OK(check_depth(question.reward, verdict.depth));
+  const auto number = reward_of(verdict, question);
+  if (!number.ok()) return invalid(number.error().message, number.error().hint);
+  return json{{"reward", *number}};
+}
+
 }  // namespace
 
 Result<json> parse_body(std::string_view body) {
@@ -285,15 +293,14 @@ Result<json> evidence_json(const Report& report, const std::optional<RewardQuest
   document["verdict"] = lathe::to_json(*verdict);
   document["feedback"] = feedback_text(*verdict);
   if (!question) return document;
-  if (verdict->outcome == Outcome::kInfra) {
-    document["retry"] = true;
-    return document;
-  }
-  LATHE_CHECK_OK(check_depth(question->reward, verdict->depth));
-  const auto number = reward_of(*verdict, *question);
-  if (!number.ok()) return invalid(number.error().message, number.error().hint);
-  document["reward"] = *number;
+  LATHE_TRY(const json reward, reward_json(*verdict, *question));
+  document.update(reward);
   return document;
+}
+
+Result<json> reward_json(const Report& report, const RewardQuestion& question) {
+  const auto verdict = verdict_of(report);
+  return verdict ? reward_json(*verdict, question) : json::object();
 }
 
 Result<json> over_base_json(const Report& report, const Report& base) {
@@ -305,8 +312,7 @@ Result<json> over_base_json(const Report& report, const Report& base) {
   };
   const auto own = speedup_of(report), other = speedup_of(base);
   if (!own || !other || !(other->low > 0)) return json(nullptr);
-  return json{
-      {"low", own->low / other->high}, {"mid", own->mid / other->mid}, {"high", own->high / other->low}};
+  return interval_json({own->low / other->high, own->mid / other->mid, own->high / other->low});
 }
 
 }  // namespace lathe::serve

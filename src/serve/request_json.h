@@ -78,6 +78,10 @@ Status check_depth(const Reward& reward, Depth depth);
 Result<nlohmann::json> evidence_json(const Report& report,
                                      const std::optional<RewardQuestion>& question = {});
 
+/// "reward" of its verdict, of INFRA "retry"; empty where it has none yet. Errors: as
+/// evidence_json().
+Result<nlohmann::json> reward_json(const Report& report, const RewardQuestion& question);
+
 /// By how much the report's kernel is faster than the base's: {"low", "mid", "high"}, the quotient
 /// of their speedups over the naive build, with the outermost bounds. Null where either was not
 /// timed or did not pass. Errors: kInvalid where they are evaluations of different tasks or

@@ -53,8 +53,9 @@ CREATE TABLE tokens (
 PRAGMA user_version = 1;
 )sql";
 
-// Stores that were made before there were names get the table when they are opened.
-constexpr const char* kNames = R"sql(
+// Stores that were made before there was this get it when they are opened.
+constexpr const char* kAdditions = R"sql(
+CREATE INDEX IF NOT EXISTS old_requests ON requests (finished_unix_ms) WHERE state <> 0;
 CREATE TABLE IF NOT EXISTS names (
   number INTEGER PRIMARY KEY,
   client TEXT NOT NULL,
@@ -97,7 +98,7 @@ Result<Database> open_serve_database(const std::string& folder) {
                  "'" + database.path() + "' has schema version " + std::to_string(version) +
                      "; this Lathe knows version " + std::to_string(kVersion),
                  "update Lathe, or use another store folder"};
-  LATHE_CHECK_OK(database.execute(kNames));
+  LATHE_CHECK_OK(database.execute(kAdditions));
   return database;
 }
 

@@ -154,8 +154,6 @@ class SqliteLedger final : public Ledger {
   }
 
   Result<std::int64_t> forget(std::int64_t ended_before_unix_ms, int most) override {
-    LATHE_CHECK_OK(database_.execute(
-        "CREATE INDEX IF NOT EXISTS old_requests ON requests (finished_unix_ms) WHERE state <> 0"));
     LATHE_TRY(Transaction transaction, Transaction::begin(database_));
     std::vector<std::pair<std::string, std::string>> gone;  // clients and evaluations
     {
