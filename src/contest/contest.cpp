@@ -97,7 +97,7 @@ class Contest {
 
   std::string origin() const {
     const bool cpu = context_.device.dialect == Dialect::kCpu;
-    return fmt::format("{} samples, seed {}, {}{}{}{}", options_.samples, options_.seed, context_.device.name,
+    return fmt::format("{} samples, seed {}, {}{}{}{}", samples(), options_.seed, context_.device.name,
                        cpu ? fmt::format(" ({} threads)", context_.device.threads) : "",
                        entrant_->origin.empty() ? "" : ", ", entrant_->origin);
   }
